@@ -1,0 +1,28 @@
+"""The tree of errors that `capture` raises. Wrong calls and wrong settings raise; wrong bytes are data.
+
+Nothing here is ever raised into a request that is being served.
+"""
+
+from collections.abc import Iterable
+
+
+class CaptureError(Exception):
+    """Root of every error that this library raises on purpose."""
+
+
+class CaptureConfigError(CaptureError, ValueError):
+    """Settings that cannot be used: `problems` holds one sentence for each, and the text names them all."""
+
+    def __init__(self, problems: Iterable[str]) -> None:
+        self.problems = tuple(problems)
+        super().__init__(_joined(self.problems))
+
+    def __reduce__(self) -> tuple[type["CaptureConfigError"], tuple[tuple[str, ...]]]:
+        return type(self), (self.problems,)
+
+
+def _joined(problems: tuple[str, ...]) -> str:
+    if len(problems) == 1:
+        return problems[0]
+    lines = "".join(f"\n  {problem}" for problem in problems)
+    return f"{len(problems)} settings cannot be used:{lines}"
