@@ -152,7 +152,7 @@ class CaptureConfig:
     workers: int = knob(
         default=1,
         form=knobs.integer(1, 64),
-        reason="One worker keeps up with hundreds of calls a second, and each costs about 30 MB.",
+        reason="Each is a process with its own memory; more pay only where one cannot keep up.",
     )
     worker_kind: str = knob(
         default="process",
