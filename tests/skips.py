@@ -1,0 +1,8 @@
+"""The closed list of reasons for which a test may be skipped: name to the sentence that is given.
+
+A skip for any other reason fails the run (`tests/conftest.py`); adding a row is a decision.
+"""
+
+SKIPS = {
+    "corpus-absent": "corpus-absent: the recorded streams are not beside this checkout",
+}
