@@ -7,7 +7,7 @@
 
 supported="3.13 3.12 3.11"
 root=$(cd "$(dirname "$0")/.." && pwd)
-unset PYTHONHOME PYTHONPATH
+unset PYTHONHOME PYTHONPATH PIP_USER PIP_TARGET PIP_PREFIX
 
 # version_of PYTHON: print its version if it works, is supported and can make environments.
 version_of() {
@@ -23,7 +23,7 @@ candidates() {
         echo "$folder/python$1"
     done
     IFS=$old_ifs
-    for pyenv in ${PYENV_ROOT:+"$PYENV_ROOT"} "${HOME:-/root}/.pyenv"; do
+    for pyenv in ${PYENV_ROOT:+"$PYENV_ROOT"} "${HOME:-}/.pyenv"; do
         for folder in "$pyenv/versions/$1"*; do
             echo "$folder/bin/python$1"
         done
@@ -51,17 +51,17 @@ LIST
     exit 1
 }
 
+# pip ARGUMENTS...: run the environment's pip; only errors are printed.
+pip() {
+    (cd "$root" && "$python" -m pip -qq --disable-pip-version-check --no-input "$@" </dev/null)
+}
+
 # fill PIP_ARGUMENTS...: make the environment anew; whatever an interrupted attempt left is cleared.
 fill() {
     echo "making $environment (once for this Python and pyproject.toml)"
     "$base" -m venv --clear "$environment" </dev/null
-    set -- -m pip --quiet --disable-pip-version-check --no-input install --root-user-action=ignore "$@"
-    (
-        cd "$root"
-        "$python" -m pip --quiet --disable-pip-version-check --no-input install --root-user-action=ignore \
-            --upgrade "pip>=25.1" </dev/null
-        "$python" "$@" </dev/null
-    )
+    pip install --root-user-action=ignore --upgrade "pip>=25.1" # the first that knows dependency groups
+    pip install --root-user-action=ignore "$@"
     touch "$environment/stamp"
 }
 
