@@ -1,0 +1,166 @@
+"""The response body of an exchange to what the record says of it. Pure; no bytes make it raise.
+
+What the body is, is decided by its declared type and its first bytes, never by what the request asked for: servers
+answer streams with JSON and the other way round. Events go through the dialect's reassembler, a JSON object is the
+response itself; both are then read by the dialect.
+"""
+
+from typing import Any, NamedTuple
+
+from pipeline.bodies import BodyError, decode, embed, heal, heal_text
+from pipeline.codings import CodingError, undo
+from pipeline.dialects import DIALECTS, Meaning, Reassembler
+from pipeline.exchange import RawExchange
+from pipeline.sse import BYTE_ORDER_MARK, Event, EventParser
+from pipeline.timing import Arrivals, TokenTimes
+
+_EVENT_STARTS = (b"data:", b"event:", b"id:", b"retry:", b":")
+_DONE = b"[DONE]"
+
+
+class Answer(NamedTuple):
+    """What a response says. `stored` goes into the line; `raw` is the body, its content coding undone if it could be.
+
+    `kind`: `none` (nothing came), `json`, `events`, or `unreadable`. `ended`: the dialect's own end was seen, or the
+    whole body is an object. `error`: the provider's error as it came.
+    """
+
+    kind: str
+    raw: bytes
+    flags: frozenset[str]
+    stored: Any = None
+    meaning: Meaning = Meaning()
+    ended: bool = False
+    error: Any = None
+    tokens: TokenTimes | None = None
+
+
+def read_answer(exchange: RawExchange, content_type: str | None, coding: str | None) -> Answer:
+    """Read the response body; `content_type` and `coding` are its headers, null where they were missing."""
+    flags: set[str] = set()
+    chunks: list[bytes] = list(exchange.response_chunks)
+    if exchange.response_sha256 is not None:
+        flags.add("response_body_cut")
+    if coding:
+        try:
+            chunks = undo(chunks, coding)
+            flags.add("response_encoded")
+        except CodingError:
+            return Answer("unreadable", b"".join(chunks), frozenset(flags | {"undecodable_response"}))
+    raw = b"".join(chunks)
+    kind = _kind(raw, content_type, flags)
+    if kind == "none":
+        return Answer("none", raw, frozenset(flags))
+    if kind == "events":
+        return _read_events(exchange.dialect, raw, Arrivals(chunks, exchange.response_times_ns), flags)
+    return _read_object(exchange.dialect, raw, flags)
+
+
+def _kind(raw: bytes, content_type: str | None, flags: set[str]) -> str:
+    """Say what a body is, by declaration and by its first bytes; the bytes win."""
+    declared = (content_type or "").split(";")[0].strip().lower()
+    start = raw[:64].removeprefix(BYTE_ORDER_MARK).lstrip()
+    if declared == "text/event-stream":
+        if not start.startswith((b"{", b"[")):
+            return "events"
+        flags.add("content_type_mismatch")
+        return "json"
+    if start.startswith(_EVENT_STARTS):
+        if declared:
+            flags.add("content_type_mismatch")
+        return "events"
+    return "json" if raw else "none"
+
+
+def _read_object(dialect: str, raw: bytes, flags: set[str]) -> Answer:
+    try:
+        found = decode(raw)
+    except BodyError:
+        text = raw[:500].decode("utf-8", "replace")
+        return Answer("unreadable", raw, frozenset(flags | {"undecodable_response"}), error=text)
+    value = heal(found.value)[0] if found.halves else found.value
+    if found.lenient:
+        flags.add("lenient_response")
+    if found.byte_order_mark:
+        flags.add("byte_order_mark")
+    if not isinstance(value, dict):
+        return Answer("unreadable", raw, frozenset(flags | {"response_not_object"}), error=value)
+    plain = not found.lenient and not found.byte_order_mark
+    stored = (embed(raw) if plain else None) or value
+    meaning = _mean(dialect, value, flags)
+    return Answer("json", raw, frozenset(flags), stored, meaning, ended=True, error=meaning.error or value)
+
+
+def _mean(dialect: str, response: dict[str, Any], flags: set[str]) -> Meaning:
+    row = DIALECTS.get(dialect)
+    meaning = row.read(response) if row else Meaning()
+    if meaning.invalid_arguments:
+        flags.add("invalid_arguments")
+    return meaning
+
+
+def _read_events(dialect: str, raw: bytes, arrivals: Arrivals, flags: set[str]) -> Answer:
+    tokens = TokenTimes(arrivals)
+    row = DIALECTS.get(dialect)
+    if row is None:
+        return Answer("unreadable", raw, frozenset(flags | {"undecodable_response"}), tokens=tokens)
+    stream = _Stream(row.reassembler(), tokens)
+    parser = EventParser()
+    for event in parser.feed(raw):
+        stream.take(event)
+    for event in parser.close():
+        flags.add("unterminated_event")
+        stream.take(event)
+    assembly = stream.reassembler.finish()
+    flags |= stream.flags | stream.reassembler.flags
+    if raw.startswith(BYTE_ORDER_MARK):
+        flags.add("byte_order_mark")
+    response, reasoning = assembly.response, assembly.reasoning
+    if stream.halves and response is not None:
+        response = _join_halves(response, flags)
+        reasoning = heal_text(reasoning)[0] if reasoning else reasoning
+    meaning = _mean(dialect, response, flags) if response is not None else Meaning()
+    meaning = meaning._replace(reasoning=reasoning or meaning.reasoning)
+    error = assembly.error or meaning.error
+    return Answer("events", raw, frozenset(flags), response, meaning, assembly.terminal, error, tokens)
+
+
+def _join_halves(response: dict[str, Any], flags: set[str]) -> dict[str, Any]:
+    healed, lost = heal(response)
+    if not lost:
+        flags.discard("lenient_response")
+        flags.add("surrogates_joined")
+    whole: dict[str, Any] = healed
+    return whole
+
+
+class _Stream:
+    """One pass over the events of a stream: data to JSON to the reassembler, with what was odd on the way."""
+
+    def __init__(self, reassembler: Reassembler, tokens: TokenTimes) -> None:
+        self.reassembler = reassembler
+        self.flags: set[str] = set()
+        self.halves = False
+        self._tokens = tokens
+
+    def take(self, event: Event) -> None:
+        if event.stray:
+            self.flags.add("stray_line")
+        if event.data is None:
+            return
+        if event.data.strip() == _DONE:
+            self.reassembler.end_mark()
+            return
+        try:
+            found = decode(event.data)
+        except BodyError:
+            self.flags.add("undecodable_event")
+            return
+        if found.lenient:
+            self.flags.add("lenient_response")
+            self.halves = self.halves or found.halves
+        if isinstance(found.value, dict):
+            mark = self.reassembler.event(event.name.decode("utf-8", "replace"), found.value)
+            self._tokens.note(event.end, mark)
+        else:
+            self.flags.add("undecodable_event")

@@ -1,0 +1,12 @@
+"""The dialects: one sans-IO reassembler and one reader each, found by the name that a route gives an exchange."""
+
+from pipeline.dialects import chat, messages, responses
+from pipeline.dialects.base import Assembly, Dialect, Mark, Meaning, Reassembler
+
+DIALECTS: dict[str, Dialect] = {
+    "chat": Dialect(chat.ChatReassembler, chat.read),
+    "responses": Dialect(responses.ResponsesReassembler, responses.read),
+    "messages": Dialect(messages.MessagesReassembler, messages.read),
+}
+
+__all__ = ["DIALECTS", "Assembly", "Dialect", "Mark", "Meaning", "Reassembler"]

@@ -1,0 +1,198 @@
+"""What the three dialects share: the reassembler's life, text that grows by pieces, and the meaning of a response.
+
+A reassembler is fed a stream's events, decoded, one by one, and then asked for the response that the provider would
+have sent unstreamed. It never raises, whatever a member's type: what cannot be merged is flagged. Text grows as a
+list of pieces that is joined once at the end, so a long answer costs linear time.
+
+A dialect's `read` takes such a response, streamed or not, and says what it means in the record's words.
+"""
+
+from collections.abc import Callable
+from enum import IntFlag
+from typing import Any, NamedTuple, TypeAlias
+
+from pipeline.bodies import BodyError, decode
+from pipeline.record import ToolCall
+
+Json: TypeAlias = dict[str, Any]
+"""A JSON object."""
+
+
+class Mark(IntFlag):
+    """What an event brought to its reader: nothing to see, a part of the answer, a part of the reasoning."""
+
+    NOTHING = 0
+    CONTENT = 1
+    REASONING = 2
+
+
+class Pieces(list[str]):
+    """Text under construction."""
+
+
+class Assembly(NamedTuple):
+    """What a stream amounted to.
+
+    `terminal` says that the dialect's own end was seen. `error` is the provider's error as it came, if one did.
+    `reasoning` is the reasoning of choice 0 in the order it arrived, where that order tells more than the response.
+    """
+
+    response: Json | None
+    terminal: bool
+    error: Any
+    reasoning: str | None = None
+
+
+class Reassembler:
+    """Folds the events of one stream. Subclasses fill in `event`, `_assemble` and `_is_terminal`."""
+
+    def __init__(self) -> None:
+        self.flags: set[str] = set()
+        self._error: Any = None
+        self._ended = False
+
+    def event(self, name: str, data: Json) -> Mark:
+        """Take in one event: its `event` field ("" where there was none) and its data."""
+        raise NotImplementedError
+
+    def end_mark(self) -> None:
+        """Take in the `[DONE]` mark."""
+        self._ended = True
+
+    def finish(self) -> Assembly:
+        """Return what the stream amounted to. Call it once, after the last event."""
+        response = self._assemble()
+        if response is not None:
+            join_pieces(response)
+        return Assembly(response, self._is_terminal(), self._error, self._reasoning())
+
+    def _assemble(self) -> Json | None:
+        raise NotImplementedError
+
+    def _is_terminal(self) -> bool:
+        raise NotImplementedError
+
+    def _reasoning(self) -> str | None:
+        return None
+
+
+class Meaning(NamedTuple):
+    """A response in the record's words. Null is unknown. `failed` is a status by which the provider gave up."""
+
+    model: str | None = None
+    response_id: str | None = None
+    choices: int | None = None
+    finish: str | None = None
+    finish_reason: str | None = None
+    tool_calls: list[ToolCall] | None = None
+    reasoning: str | None = None
+    usage: Json | None = None
+    error: Any = None
+    incomplete: bool = False
+    failed: bool = False
+    invalid_arguments: bool = False
+    is_answer: bool = False
+
+
+class Dialect(NamedTuple):
+    """One row of the table of dialects."""
+
+    reassembler: Callable[[], Reassembler]
+    read: Callable[[Json], Meaning]
+
+
+FINISH: dict[str, str] = {
+    "stop": "stop",
+    "end_turn": "stop",
+    "stop_sequence": "stop",
+    "completed": "stop",
+    "eos": "stop",
+    "eos_token": "stop",
+    "length": "length",
+    "max_tokens": "length",
+    "max_output_tokens": "length",
+    "model_length": "length",
+    "model_context_window_exceeded": "length",
+    "tool_calls": "tool_calls",
+    "tool_use": "tool_calls",
+    "function_call": "tool_calls",
+    "content_filter": "content_filter",
+    "safety": "content_filter",
+    "refusal": "refusal",
+    "pause_turn": "pause",
+    "compaction": "compaction",
+    "error": "error",
+    "failed": "error",
+    "cancelled": "cancelled",
+    "abort": "cancelled",
+}
+"""Reasons to finish, as providers write them in lower case, to their normal form; any other reads `other`."""
+
+
+def normal_finish(reason: str | None) -> str | None:
+    """Return a finish reason's normal form; null where there is none."""
+    return FINISH.get(reason.lower(), "other") if reason else None
+
+
+def append_text(target: Json, key: str, piece: str) -> None:
+    """Append to the text at `key`, whatever is there: pieces, text, or nothing."""
+    old = target.get(key)
+    if old.__class__ is Pieces:
+        old.append(piece)
+    else:
+        target[key] = Pieces((old, piece) if isinstance(old, str) and old else (piece,))
+
+
+def join_pieces(node: Any) -> None:  # noqa: ANN401 - any JSON value
+    """Join all text under construction below this object or array, in place. Depth is bounded by the decoder."""
+    for key, value in node.items() if isinstance(node, dict) else enumerate(node):
+        if value.__class__ is Pieces:
+            node[key] = "".join(value)
+        elif value.__class__ is dict or value.__class__ is list:
+            join_pieces(value)
+
+
+def report(target: Json, usage: Any) -> None:  # noqa: ANN401 - whatever the provider put there
+    """Merge a usage report: counts are running totals, so per field the last value that is not null wins."""
+    if not isinstance(usage, dict):
+        return
+    old = target.get("usage")
+    merged = target["usage"] = old if isinstance(old, dict) else {}
+    for key, value in usage.items():
+        if value is not None or key not in merged:
+            merged[key] = value
+
+
+def as_text(value: Any) -> str | None:  # noqa: ANN401 - whatever the provider put there
+    """Return a text that says something, else null."""
+    return value if isinstance(value, str) and value else None
+
+
+def as_list(value: Any) -> list[Json]:  # noqa: ANN401 - whatever the provider put there
+    """Return the objects of a list; nothing for anything else."""
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
+
+
+def as_index(value: Any) -> int | None:  # noqa: ANN401 - whatever the provider put there
+    """Return an index that can be one, else null."""
+    return value if value.__class__ is int and value >= 0 else None
+
+
+def tool_call(call_id: Any, name: Any, arguments: Any, kind: Any) -> tuple[ToolCall, bool]:  # noqa: ANN401
+    """Make a tool call, its arguments parsed where they are JSON text; also says whether they were meant to be.
+
+    The second value is false where text that should have been JSON is not; the text is then kept as it is.
+    """
+    valid = True
+    if isinstance(arguments, str) and kind not in FREE_TEXT_TOOLS:
+        try:
+            arguments = decode(arguments.encode("utf-8", "surrogatepass")).value if arguments else arguments
+        except BodyError:
+            valid = False
+    return ToolCall(
+        call_id=as_text(call_id), name=as_text(name), arguments=arguments, type=as_text(kind)
+    ), valid
+
+
+FREE_TEXT_TOOLS = frozenset({"custom", "custom_tool_call"})
+"""Types of tool calls whose input is text by definition, so that text like `1` stays text."""

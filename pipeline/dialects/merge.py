@@ -1,0 +1,100 @@
+"""How deltas of the chat family grow into values, by the type of what is there and of what comes.
+
+Text is appended, unless its member names or labels something (`LABELS`); numbers replace; objects are merged member
+by member; list entries are merged into the entry they continue, else appended. These are the rules by which the
+official SDK accumulates, less two of its accidents: it doubles labels that are repeated on every chunk, and adds
+numbers up.
+"""
+
+from typing import Any
+
+from pipeline.dialects.base import Json, Pieces, append_text
+from pipeline.dialects.quirks import LABELS, PART_LISTS
+
+
+def merge(target: Json, delta: Json, flags: set[str]) -> None:
+    """Merge one object into another, in place."""
+    for key, value in delta.items():
+        merge_member(target, key, value, flags)
+
+
+def merge_member(target: Json, key: str, value: Any, flags: set[str]) -> None:  # noqa: ANN401 - any JSON value
+    """Merge one member into an object, in place."""
+    if isinstance(value, str):
+        merge_text(target, key, value, flags)
+    elif value is None:
+        target.setdefault(key, None)
+    elif isinstance(value, dict):
+        _merge_object(target, key, value, flags)
+    elif isinstance(value, list):
+        _merge_list(target, key, value, flags)
+    else:
+        target[key] = value
+
+
+def merge_text(target: Json, key: str, value: str, flags: set[str]) -> None:
+    """Merge text: labels keep their first value, content that became a list of parts grows by a text part."""
+    old = target.get(key)
+    if key in LABELS:
+        if not old:
+            target[key] = value
+    elif old.__class__ is list:
+        if value:
+            merge_parts(old, [{"type": "text", "text": value}])
+    elif old is not None and not isinstance(old, (str, Pieces)):
+        flags.add("unexpected_shape")
+    else:
+        append_text(target, key, value)
+
+
+def _merge_object(target: Json, key: str, value: Json, flags: set[str]) -> None:
+    old = target.get(key)
+    if isinstance(old, dict):
+        merge(old, value, flags)
+    elif not old:
+        fresh = target[key] = {}
+        merge(fresh, value, flags)
+    else:
+        flags.add("unexpected_shape")
+
+
+def _merge_list(target: Json, key: str, value: list[Any], flags: set[str]) -> None:
+    old = target.get(key)
+    if old.__class__ is Pieces or isinstance(old, str):
+        text = "".join(old)
+        old = target[key] = [{"type": "text", "text": Pieces((text,))}] if text else []
+    elif old is None:
+        old = target[key] = []
+    if old.__class__ is not list:
+        flags.add("unexpected_shape")
+    elif key in PART_LISTS or any(isinstance(entry, dict) and "index" in entry for entry in value):
+        merge_parts(old, value)
+    else:
+        old.extend(value)
+
+
+def merge_parts(parts: list[Any], news: list[Any]) -> None:
+    """Merge list entries: one that continues an entry goes into it, any other is appended."""
+    for new in news:
+        last = _continued(parts, new) if isinstance(new, dict) else None
+        if last is None:
+            parts.append(_opened(new))
+        else:
+            merge(last, {key: value for key, value in new.items() if key != "index"}, set())
+
+
+def _opened(entry: Any) -> Any:  # noqa: ANN401 - any JSON value
+    """Copy a new entry, so that merging into it changes nothing else."""
+    if not isinstance(entry, dict):
+        return entry
+    return {key: list(value) if isinstance(value, list) else value for key, value in entry.items()}
+
+
+def _continued(parts: list[Any], new: Json) -> Json | None:
+    """Return the entry that this one continues: the one with its index, else the last, if type and id allow it."""
+    index = new.get("index")
+    for old in reversed(parts) if index is not None else parts[-1:]:
+        if isinstance(old, dict) and old.get("index") == index:
+            same = all(new.get(key) in (None, "", old.get(key)) for key in ("type", "id"))
+            return old if same else None
+    return None

@@ -1,0 +1,225 @@
+"""Messages: typed events to the message they stream.
+
+Blocks are opened by index and grow by deltas; which delta changes what is a table, `_DELTAS`, and a delta of an
+unknown kind is merged by its members, so new kinds lose nothing. Tool input is JSON text in pieces, parsed once at
+the end. Usage in `message_delta` is a running total: it replaces, field by field, and nulls change nothing. What else
+the last two events say, beside their type, belongs to the message.
+"""
+
+from typing import Any
+
+from pipeline.bodies import BodyError, decode
+from pipeline.dialects.base import (
+    Json,
+    Mark,
+    Meaning,
+    Pieces,
+    Reassembler,
+    append_text,
+    as_index,
+    as_list,
+    as_text,
+    normal_finish,
+    report,
+    tool_call,
+)
+from pipeline.dialects.merge import merge
+from pipeline.dialects.quirks import SILENT_EVENTS
+
+_DELTAS: dict[str, tuple[str, str, Mark]] = {
+    "text_delta": ("text", "text", Mark.CONTENT),
+    "thinking_delta": ("thinking", "thinking", Mark.REASONING),
+    "signature_delta": ("thinking", "signature", Mark.NOTHING),
+    "input_json_delta": ("tool_use", "partial_json", Mark.CONTENT),
+    "citations_delta": ("text", "citation", Mark.NOTHING),
+}
+"""Type of delta, to the block opened where none was, the delta's member, and what it brings."""
+
+
+class _Block:
+    """One content block under construction."""
+
+    def __init__(self, fields: Json) -> None:
+        self.fields = {
+            key: list(value) if isinstance(value, list) else value for key, value in fields.items()
+        }
+        self.input: Pieces | None = None
+        self.closed = False
+
+
+class MessagesReassembler(Reassembler):
+    """Folds the events of the Messages API."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._message: Json | None = None
+        self._blocks: list[tuple[int, _Block]] = []
+        self._by_index: dict[int, _Block] = {}
+
+    def event(self, name: str, data: Json) -> Mark:
+        """Take in one event; its own `type` decides, else the event's name."""
+        kind = as_text(data.get("type")) or name
+        if self._ended and kind not in SILENT_EVENTS:
+            self.flags.add("after_terminal")
+        if kind == "content_block_delta":
+            return self._delta(data)
+        handler = _HANDLERS.get(kind)
+        if handler is not None:
+            handler(self, data)
+        elif kind == "error" or data.get("error"):
+            self._error = data.get("error") or {key: item for key, item in data.items() if key != "type"}
+        elif kind not in SILENT_EVENTS:
+            self.flags.add("unknown_event")
+        return Mark.NOTHING
+
+    def end_mark(self) -> None:
+        """Pass over `[DONE]`: this dialect ends with an event, and the mark proves nothing."""
+
+    def _start(self, data: Json) -> None:
+        message = data.get("message")
+        if not isinstance(message, dict):
+            self.flags.add("unexpected_shape")
+        elif self._message is not None:
+            self.flags.add("repeated_start")
+        else:
+            usage = message.get("usage")
+            self._message = {**message, "usage": dict(usage)} if isinstance(usage, dict) else dict(message)
+            for index, block in enumerate(as_list(message.get("content"))):
+                self._open(index, block)
+
+    def _open(self, index: int, fields: Json) -> _Block:
+        block = self._by_index[index] = _Block(fields)
+        self._blocks.append((index, block))
+        return block
+
+    def _block_start(self, data: Json) -> None:
+        fields = data.get("content_block")
+        if not isinstance(fields, dict):
+            self.flags.add("unexpected_shape")
+            return
+        index = as_index(data.get("index"))
+        if index is None or index in self._by_index:
+            self.flags.add("repeated_index")
+            index = max(self._by_index, default=-1) + 1 if index is None else index
+        self._open(index, fields)
+
+    def _block_stop(self, data: Json) -> None:
+        block = self._by_index.get(self._place(data))
+        if block is not None:
+            block.closed = True
+
+    def _place(self, data: Json) -> int:
+        index = as_index(data.get("index"))
+        return index if index is not None else max(self._by_index, default=0)
+
+    def _delta(self, data: Json) -> Mark:
+        delta = data.get("delta")
+        if not isinstance(delta, dict):
+            self.flags.add("unexpected_shape")
+            return Mark.NOTHING
+        kind = as_text(delta.get("type")) or ""
+        opened, member, mark = _DELTAS.get(kind, (kind.removesuffix("_delta"), "", Mark.NOTHING))
+        block = self._by_index.get(self._place(data))
+        if block is None:
+            self.flags.add("unopened_item")
+            block = self._open(self._place(data), {"type": opened})
+        if block.closed:
+            self.flags.add("late_delta")
+        self._grow(block, kind, member, delta)
+        return mark if delta.get(member) else Mark.NOTHING
+
+    def _grow(self, block: _Block, kind: str, member: str, delta: Json) -> None:
+        value = delta.get(member)
+        if kind == "citations_delta":
+            old = block.fields.get("citations")
+            citations = block.fields["citations"] = old if isinstance(old, list) else []
+            citations.append(value)
+        elif kind not in _DELTAS:
+            merge(block.fields, {key: item for key, item in delta.items() if key != "type"}, self.flags)
+        elif not isinstance(value, str):
+            self.flags.add("unexpected_shape")
+        elif kind == "input_json_delta":
+            block.input = block.input or Pieces()
+            block.input.append(value)
+        elif kind == "signature_delta":
+            block.fields["signature"] = value
+        else:
+            append_text(block.fields, member, value)
+
+    def _message_delta(self, data: Json) -> None:
+        message = self._message = self._message if self._message is not None else {}
+        delta = data.get("delta")
+        self._merge_envelope(message, delta if isinstance(delta, dict) else {})
+        self._merge_envelope(message, {key: item for key, item in data.items() if key not in _EVENT_MEMBERS})
+        report(message, data.get("usage"))
+
+    def _stop(self, data: Json) -> None:
+        self._ended = True
+        if self._message is not None:
+            self._merge_envelope(
+                self._message, {key: item for key, item in data.items() if key not in _EVENT_MEMBERS}
+            )
+
+    def _merge_envelope(self, message: Json, news: Json) -> None:
+        for key, value in news.items():
+            if value is not None or key not in message:
+                message[key] = value
+
+    def _assemble(self) -> Json | None:
+        if self._message is None and not self._blocks:
+            return None
+        blocks = sorted(self._blocks, key=lambda entry: entry[0])
+        content = [self._whole(block) for _, block in blocks]
+        return {**(self._message or {"type": "message", "role": "assistant"}), "content": content}
+
+    def _whole(self, block: _Block) -> Json:
+        text = "".join(block.input or ())
+        if text:
+            try:
+                block.fields["input"] = decode(text.encode("utf-8", "surrogatepass")).value
+            except BodyError:
+                block.fields["input"] = text
+        return block.fields
+
+    def _is_terminal(self) -> bool:
+        stopped = bool(self._message and self._message.get("stop_reason"))
+        if stopped and not self._ended and not self._error:
+            self.flags.add("no_stop_event")
+        return self._ended or stopped
+
+
+_EVENT_MEMBERS = frozenset({"type", "delta", "usage", "index"})
+
+_HANDLERS = {
+    "message_start": MessagesReassembler._start,  # noqa: SLF001 - the table of this very class
+    "content_block_start": MessagesReassembler._block_start,  # noqa: SLF001
+    "content_block_stop": MessagesReassembler._block_stop,  # noqa: SLF001
+    "message_delta": MessagesReassembler._message_delta,  # noqa: SLF001
+    "message_stop": MessagesReassembler._stop,  # noqa: SLF001
+}
+
+
+def read(response: Json) -> Meaning:
+    """Say what a message means; `error` where it is the provider's error instead."""
+    blocks = as_list(response.get("content"))
+    calls = [_tool_call(block) for block in blocks if str(block.get("type")).endswith("tool_use")]
+    reason = as_text(response.get("stop_reason"))
+    usage = response.get("usage")
+    thoughts = [text for block in blocks if (text := as_text(block.get("thinking")))]
+    return Meaning(
+        model=as_text(response.get("model")),
+        response_id=as_text(response.get("id")),
+        choices=1 if "content" in response else None,
+        finish=normal_finish(reason),
+        finish_reason=reason,
+        tool_calls=[call for call, _ in calls] or None,
+        reasoning="\n".join(thoughts) or None,
+        usage=usage if isinstance(usage, dict) else None,
+        error=response.get("error"),
+        invalid_arguments=not all(valid for _, valid in calls),
+        is_answer="content" in response,
+    )
+
+
+def _tool_call(block: Json) -> Any:  # noqa: ANN401 - see tool_call
+    return tool_call(block.get("id"), block.get("name"), block.get("input"), block.get("type"))

@@ -1,0 +1,236 @@
+"""A raw exchange to its record. Pure: no clock, no file, no environment; and no bytes make it raise.
+
+`process` is the whole way: request, answer, meaning, outcome, times. If our own code fails on an exchange, which only
+a defect can cause, the exchange is kept undecoded by `process_raw` instead of being lost: that is the one broad
+except of this file, and the record says so with the flag `capture_parse_error`.
+"""
+
+import base64
+import re
+from typing import Any
+
+import msgspec
+
+from pipeline.answer import Answer, read_answer
+from pipeline.exchange import Headers, RawExchange
+from pipeline.flags import is_lossy
+from pipeline.line import encode
+from pipeline.outcome import Facts, judge
+from pipeline.provider_error import FIRST_ERROR_STATUS
+from pipeline.record import (
+    ClientNote,
+    CorrelationNote,
+    ErrorNote,
+    HttpNote,
+    ModelCallRecord,
+    ServerNote,
+    TraceNote,
+    Usage,
+)
+from pipeline.request import Request, read_request
+from pipeline.settings import ServerIdentity
+from pipeline.timing import first_byte_ns, pack_chunks, timing
+from pipeline.usage import normalise
+from pipeline.version import WRITER
+
+__all__ = ["encode", "process", "process_raw"]
+
+_ATTEMPT = re.compile(r"\d+-\d+(?:-a(\d{1,9}))?", re.ASCII)
+"""The rollout ids whose grammar names an attempt: task, rollout, and `-a<n>` from the second attempt on."""
+
+_TRACE = re.compile(r"[0-9a-f]{2}-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})", re.ASCII)
+_RETRY_COUNTS = ("x-stainless-retry-count",)
+_REQUEST_IDS = ("x-client-request-id", "x-request-id")
+_SESSION_IDS = ("x-session-id", "session-id", "x-claude-code-session-id")
+
+
+def process(exchange: RawExchange, server: ServerIdentity, labels: dict[str, str]) -> ModelCallRecord:
+    """Return the record of an exchange; `labels` are the server's own."""
+    try:
+        return _process(exchange, server, labels)
+    except Exception as error:  # noqa: BLE001 - a defect here must cost one decoding, never an exchange
+        return process_raw(exchange, server, labels, f"{type(error).__name__}: {error}"[:500])
+
+
+def _process(exchange: RawExchange, server: ServerIdentity, labels: dict[str, str]) -> ModelCallRecord:
+    asked, told = _headers(exchange.request_headers), _headers(exchange.response_headers)
+    request = read_request(exchange, asked.get("content-encoding"))
+    answer = read_answer(exchange, told.get("content-type"), told.get("content-encoding"))
+    usage, bad_usage = normalise(answer.meaning.usage) if answer.meaning.usage else (None, False)
+    flags = set(request.flags | answer.flags)
+    flags |= {"bad_usage_value"} if bad_usage else set()
+    flags |= {"double_start"} if exchange.double_start else set()
+    facts = _facts(exchange, answer)
+    outcome = judge(facts, told)
+    return ModelCallRecord(
+        **_common(exchange, server, labels, asked, told),
+        **_bodies(request, answer, flags),
+        **_meaning(request, answer, usage),
+        response_chunks=_packed(exchange) if answer.kind == "events" else None,
+        error_category=outcome.error.category if outcome.error else None,
+        complete=outcome.complete,
+        delivery=outcome.delivery,
+        error=outcome.error,
+        flags=sorted(flags),
+        timing=timing(exchange, answer.tokens),
+    )
+
+
+def process_raw(
+    exchange: RawExchange, server: ServerIdentity, labels: dict[str, str], reason: str
+) -> ModelCallRecord:
+    """Return a record that holds the bytes and decodes nothing; `reason` says why."""
+    asked, told = _headers(exchange.request_headers), _headers(exchange.response_headers)
+    request = Request(None, b"".join(exchange.request_chunks), frozenset())
+    answer = Answer("unreadable", b"".join(exchange.response_chunks), frozenset())
+    outcome = judge(_facts(exchange, answer), told)
+    return ModelCallRecord(
+        **_common(exchange, server, labels, asked, told),
+        **_raw_fields("request", request.raw),
+        **_raw_fields("response", answer.raw),
+        error_category="capture_parse_error",
+        complete=False,
+        delivery=outcome.delivery,
+        error=ErrorNote(category="capture_parse_error", message=reason, source="capture"),
+        flags=["capture_parse_error"],
+        timing=timing(exchange, None),
+    )
+
+
+def _facts(exchange: RawExchange, answer: Answer) -> Facts:
+    status = exchange.status_code or 0
+    said = answer.meaning.error or (
+        answer.error if answer.kind == "events" or status >= FIRST_ERROR_STATUS else None
+    )
+    return Facts(
+        exchange=exchange,
+        ended=answer.ended,
+        body=answer.kind,
+        error=said,
+        failed=answer.meaning.failed,
+        incomplete=answer.meaning.incomplete,
+        cut=exchange.response_sha256 is not None,
+    )
+
+
+def _headers(pairs: Headers) -> dict[str, str]:
+    """Return headers as text, repeated ones joined as HTTP allows. Latin-1, the one reading that cannot fail."""
+    joined: dict[str, str] = {}
+    for name, value in pairs:
+        key, text = name.decode("latin-1").lower(), value.decode("latin-1")
+        joined[key] = f"{joined[key]}, {text}" if key in joined else text
+    return joined
+
+
+def _common(
+    exchange: RawExchange,
+    server: ServerIdentity,
+    labels: dict[str, str],
+    asked: dict[str, str],
+    told: dict[str, str],
+) -> dict[str, Any]:
+    """Return the fields that need no decoding of bodies."""
+    first_ns = first_byte_ns(exchange, past_comments=True)
+    return {
+        "model_call_id": exchange.call_id.hex(),
+        "dialect": exchange.dialect,
+        "started_at": exchange.started_at,
+        "completed_at": exchange.started_at + exchange.ended_ns / 1e9,
+        "latency_ms": round(exchange.ended_ns / 1e6, 2),
+        "latency_ttft_ms": None if first_ns is None else round(first_ns / 1e6, 2),
+        "status_code": exchange.status_code,
+        "client_session_id": _first(asked, _SESSION_IDS),
+        "writer": WRITER,
+        "rollout_id": exchange.rollout_id,
+        "attempt": _attempt(exchange.rollout_id),
+        "correlation": CorrelationNote(**msgspec.structs.asdict(exchange.correlation)),
+        "server": ServerNote(**msgspec.structs.asdict(server)),
+        "seq": exchange.seq,
+        "labels": labels,
+        "annotations": exchange.annotations,
+        "events": exchange.events,
+        "http": _http(exchange, asked, told),
+        "client": _client(asked),
+        "trace": _trace(asked.get("traceparent")),
+    }
+
+
+def _bodies(request: Request, answer: Answer, flags: set[str]) -> dict[str, Any]:
+    """Return the stored bodies, with the raw bytes where the flags say that something was lost."""
+    raw_request = _raw_fields("request", request.raw) if is_lossy(flags, "request") else {}
+    raw_response = _raw_fields("response", answer.raw) if is_lossy(flags, "response") else {}
+    return {"request": request.stored, "response": answer.stored, **raw_request, **raw_response}
+
+
+def _raw_fields(side: str, raw: bytes) -> dict[str, Any]:
+    """Return bytes as text where they are UTF-8, else in base64."""
+    if not raw:
+        return {}
+    try:
+        return {f"{side}_raw": raw.decode()}
+    except UnicodeDecodeError:
+        return {f"{side}_raw_b64": base64.b64encode(raw).decode("ascii")}
+
+
+def _meaning(request: Request, answer: Answer, usage: Usage | None) -> dict[str, Any]:
+    meaning = answer.meaning
+    return {
+        "stream": answer.kind == "events" if answer.kind in {"events", "json"} else request.stream,
+        "model_requested": request.model,
+        "model_served": meaning.model,
+        "model": meaning.model or request.model,
+        "response_id": meaning.response_id,
+        "choices": meaning.choices,
+        "finish": meaning.finish,
+        "finish_reason": meaning.finish_reason,
+        "usage": usage,
+        "tool_calls": meaning.tool_calls,
+        "reasoning_content": meaning.reasoning,
+        "sampling": request.sampling,
+    }
+
+
+def _packed(exchange: RawExchange) -> str:
+    return pack_chunks([len(chunk) for chunk in exchange.response_chunks], exchange.response_times_ns)
+
+
+def _attempt(rollout_id: str | None) -> int | None:
+    found = _ATTEMPT.fullmatch(rollout_id) if rollout_id else None
+    return None if found is None else int(found[1] or 0)
+
+
+def _first(headers: dict[str, str], names: tuple[str, ...]) -> str | None:
+    return next((headers[name] for name in names if name in headers), None)
+
+
+def _http(exchange: RawExchange, asked: dict[str, str], told: dict[str, str]) -> HttpNote:
+    digests = exchange.request_sha256, exchange.response_sha256
+    request_sha256, response_sha256 = (digest.hex() if digest is not None else None for digest in digests)
+    return HttpNote(
+        method=exchange.method,
+        path=exchange.path,
+        query=exchange.query,
+        request_headers=asked,
+        response_headers=told,
+        request_bytes=exchange.request_bytes,
+        response_bytes=exchange.response_bytes,
+        request_content_encoding=asked.get("content-encoding"),
+        content_encoding=told.get("content-encoding"),
+        request_sha256=request_sha256,
+        response_sha256=response_sha256,
+    )
+
+
+def _client(asked: dict[str, str]) -> ClientNote:
+    retries = _first(asked, _RETRY_COUNTS) or ""
+    return ClientNote(
+        retry_count=int(retries) if re.fullmatch(r"[0-9]{1,9}", retries) else None,
+        request_id=_first(asked, _REQUEST_IDS),
+        session_id=_first(asked, _SESSION_IDS),
+        user_agent=asked.get("user-agent"),
+    )
+
+
+def _trace(header: str | None) -> TraceNote | None:
+    found = _TRACE.fullmatch(header.strip()) if header else None
+    return TraceNote(trace_id=found[1], parent_span_id=found[2], flags=found[3]) if found else None

@@ -1,0 +1,122 @@
+"""Server-Sent Events: bytes cut anywhere go in, whole events come out.
+
+The rules are those of the WHATWG standard ("Interpreting an event stream"): a line ends at CR, LF or CRLF and at
+nothing else, an empty line ends an event, one space after the colon is dropped, `data` lines are joined by LF, a
+byte order mark may open the stream. `id` and `retry` steer a client's reconnection and say nothing about the
+answer, so they are passed over. Everything stays bytes: a character cut in two by a chunk is never decoded here.
+
+One deviation, because bodies here have ended and nobody will send the rest: an event that the end of the body left
+without its empty line is handed out by `close` instead of being forgotten; the caller decides what it is worth.
+
+Linear: each byte is searched a bounded number of times, whatever the chunks. No input raises.
+"""
+
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+
+_EMPTY_LINE = re.compile(rb"(?>\r\n?|\n){2}")
+"""A line's end and an empty line. Atomic, so that one CRLF can never be read as two line ends."""
+
+_LINE_END = re.compile(rb"\r\n?|\n")
+
+_LOOK_BACK = 3
+"""The longest part of an event's end (CR LF CR LF) that a chunk can leave without completing it, in bytes."""
+
+_SILENT_FIELDS = frozenset({b"id", b"retry"})
+
+
+class Event(NamedTuple):
+    """One event. `end` is the offset in the stream just behind it, so that its arrival can be told.
+
+    `name` is the `event` field, empty where there was none. `data` is null where no `data` line came: the standard
+    dispatches no such event, but it shows what the peer wrote. `stray` counts lines that are neither a comment nor
+    a field of the standard.
+    """
+
+    name: bytes
+    data: bytes | None
+    end: int
+    stray: int = 0
+
+
+class EventParser:
+    """Cuts one stream into events. Feed it the body in any pieces, then `close` it once."""
+
+    def __init__(self) -> None:
+        self._buffer = bytearray()
+        self._searched = 0
+        self._offset = 0
+        self._returns = False
+
+    def feed(self, chunk: bytes) -> list[Event]:
+        """Return the events that this chunk completed, in order. Comments and empty blocks give none."""
+        self._returns = self._returns or b"\r" in chunk
+        self._buffer += chunk
+        blocks = self._cut_returns() if self._returns else self._cut()
+        return list(self._events(blocks))
+
+    def close(self) -> list[Event]:
+        """Return what the end of the body left unfinished: no event or one."""
+        rest = bytes(self._buffer)
+        self._buffer.clear()
+        return list(self._events([(rest, len(rest))])) if rest else []
+
+    def _cut(self) -> list[tuple[bytes, int]]:
+        """Cut whole blocks off the buffer where LF is the only line end: each with its length, end included."""
+        if self._buffer.find(b"\n\n", self._searched) < 0:
+            self._searched = max(0, len(self._buffer) - 1)
+            return []
+        blocks = bytes(self._buffer).split(b"\n\n")
+        self._buffer = bytearray(blocks.pop())
+        self._searched = max(0, len(self._buffer) - 1)
+        return [(block, len(block) + 2) for block in blocks]
+
+    def _cut_returns(self) -> list[tuple[bytes, int]]:
+        """Cut whole blocks off the buffer where any line end may come.
+
+        A CR at the buffer's end may be the first half of a CRLF, so an end of event there waits for the next byte.
+        """
+        text = self._buffer
+        blocks: list[tuple[bytes, int]] = []
+        start = 0
+        for end in _EMPTY_LINE.finditer(text, self._searched):
+            if end.end() == len(text) and text.endswith(b"\r"):
+                break
+            blocks.append((bytes(text[start : end.start()]), end.end() - start))
+            start = end.end()
+        del text[:start]
+        self._searched = max(0, len(text) - _LOOK_BACK)
+        return blocks
+
+    def _events(self, blocks: list[tuple[bytes, int]]) -> Iterator[Event]:
+        for block, length in blocks:
+            first = self._offset == 0
+            self._offset += length
+            event = _read(block.removeprefix(BYTE_ORDER_MARK) if first else block, self._offset)
+            if event is not None:
+                yield event
+
+
+def _read(block: bytes, end: int) -> Event | None:
+    """Read the lines of one block; null where they amount to nothing but comments."""
+    name = b""
+    data: list[bytes] = []
+    stray = 0
+    for line in _LINE_END.split(block) if b"\r" in block else block.split(b"\n"):
+        if line.startswith(b"data: "):
+            data.append(line[6:])
+        elif line and not line.startswith(b":"):
+            field, _, value = line.partition(b":")
+            value = value.removeprefix(b" ")
+            if field == b"event":
+                name = value
+            elif field == b"data":
+                data.append(value)
+            else:
+                stray += field not in _SILENT_FIELDS
+    if data:
+        return Event(name, data[0] if len(data) == 1 else b"\n".join(data), end, stray)
+    return Event(name, None, end, stray) if name or stray else None

@@ -1,0 +1,147 @@
+"""When things arrived: chunk times to the record's timing, and the packed list of chunks for an exact replay.
+
+An event arrived with the chunk that completed it. Inter-token gaps are between chunks that brought tokens, since what
+came in one chunk came at once. Comments and keep-alives are neither events nor tokens.
+"""
+
+import base64
+from collections.abc import Sequence
+from itertools import pairwise
+
+from pipeline.dialects import Mark
+from pipeline.exchange import RawExchange
+from pipeline.record import Timing
+
+TICK_NS = 100_000
+"""Resolution of packed arrival times, 0.1 ms: most gaps of a stream then take one byte or two."""
+
+_SEVEN_BITS = 0x7F
+_MORE = 0x80
+
+
+def ms(ns: int | None) -> float | None:
+    """Return nanoseconds as milliseconds with three decimals; null stays null."""
+    return None if ns is None else round(ns / 1e6, 3)
+
+
+class Arrivals:
+    """Finds when an offset of the (decoded) body arrived. Offsets must not go back."""
+
+    def __init__(self, chunks: Sequence[bytes], times_ns: Sequence[int]) -> None:
+        self._ends: list[int] = []
+        end = 0
+        for chunk in chunks:
+            end += len(chunk)
+            self._ends.append(end)
+        self._times = times_ns
+        self._at = 0
+
+    def time_ns(self, offset: int) -> int | None:
+        """Return the arrival time of the byte just before `offset`."""
+        while self._at < len(self._ends) and self._ends[self._at] < offset:
+            self._at += 1
+        return self._times[self._at] if self._at < len(self._times) else None
+
+
+class TokenTimes:
+    """Collects when events, tokens and reasoning arrived."""
+
+    def __init__(self, arrivals: Arrivals) -> None:
+        self._arrivals = arrivals
+        self.events = 0
+        self.first_event_ns: int | None = None
+        self.first_token_ns: int | None = None
+        self.first_reasoning_ns: int | None = None
+        self.token_times_ns: list[int] = []
+
+    def note(self, end: int, mark: Mark) -> None:
+        """Note one event that ends at this offset."""
+        self.events += 1
+        if not mark and self.first_event_ns is not None:
+            return
+        now = self._arrivals.time_ns(end)
+        if now is None:
+            return
+        if self.first_event_ns is None:
+            self.first_event_ns = now
+        if mark and (not self.token_times_ns or now != self.token_times_ns[-1]):
+            self.token_times_ns.append(now)
+        if mark & Mark.CONTENT and self.first_token_ns is None:
+            self.first_token_ns = now
+        if mark & Mark.REASONING and self.first_reasoning_ns is None:
+            self.first_reasoning_ns = now
+
+
+def first_byte_ns(exchange: RawExchange, *, past_comments: bool = False) -> int | None:
+    """Return when the first body chunk that is not empty arrived, or the first that is more than an SSE comment."""
+    for chunk, time_ns in zip(exchange.response_chunks, exchange.response_times_ns, strict=False):
+        if chunk and not (past_comments and _is_comment(chunk)):
+            return time_ns
+    return None
+
+
+def _is_comment(chunk: bytes) -> bool:
+    return chunk.startswith(b":") and all(not line or line.startswith(b":") for line in chunk.splitlines())
+
+
+def timing(exchange: RawExchange, tokens: TokenTimes | None) -> Timing:
+    """Return the record's timing; `tokens` is null where the answer was no stream."""
+    times = tokens.token_times_ns if tokens else []
+    gaps = sorted(later - earlier for earlier, later in pairwise(times))
+    return Timing(
+        request_read_ms=ms(exchange.request_read_ns),
+        first_byte_ms=ms(first_byte_ns(exchange)),
+        first_event_ms=ms(tokens.first_event_ns) if tokens else None,
+        first_token_ms=ms(tokens.first_token_ns) if tokens else None,
+        first_reasoning_ms=ms(tokens.first_reasoning_ns) if tokens else None,
+        last_token_ms=ms(times[-1]) if times else None,
+        itl_p50_ms=ms(_quantile(gaps, 0.5)),
+        itl_p95_ms=ms(_quantile(gaps, 0.95)),
+        itl_max_ms=ms(gaps[-1]) if gaps else None,
+        send_wait_ms=ms(exchange.send_wait_ns),
+        chunks=len(exchange.response_times_ns),
+        events=tokens.events if tokens else None,
+    )
+
+
+def _quantile(ordered: list[int], share: float) -> int | None:
+    """Return the nearest-rank quantile; null of nothing."""
+    return ordered[max(0, -(-int(len(ordered) * share * 1000) // 1000) - 1)] if ordered else None
+
+
+def pack_chunks(sizes: Sequence[int], times_ns: Sequence[int]) -> str:
+    """Pack sizes (bytes) and arrival times (ns) of chunks: base64 of LEB128 varints, about 4 bytes a chunk.
+
+    Per chunk: its size, then the ticks of 0.1 ms since the chunk before (the first: since the scope was received).
+    Ticks are differences of rounded absolute times, so rounding does not add up. `unpack_chunks` reads it.
+    """
+    packed = bytearray()
+    before = 0
+    for size, time_ns in zip(sizes, times_ns, strict=False):
+        tick = max(before, time_ns // TICK_NS)
+        for number in (size, tick - before):
+            rest = number
+            while rest > _SEVEN_BITS:
+                packed.append(rest & _SEVEN_BITS | _MORE)
+                rest >>= 7
+            packed.append(rest)
+        before = tick
+    return base64.b64encode(packed).decode("ascii")
+
+
+def unpack_chunks(text: str) -> list[tuple[int, int]]:
+    """Return (size in bytes, arrival in ns) of each chunk, as `pack_chunks` packed them."""
+    numbers: list[int] = []
+    number = shift = 0
+    for byte in base64.b64decode(text):
+        number |= (byte & _SEVEN_BITS) << shift
+        shift += 7
+        if byte <= _SEVEN_BITS:
+            numbers.append(number)
+            number = shift = 0
+    chunks: list[tuple[int, int]] = []
+    tick = 0
+    for size, ticks in zip(numbers[::2], numbers[1::2], strict=False):
+        tick += ticks
+        chunks.append((size, tick * TICK_NS))
+    return chunks

@@ -1,0 +1,115 @@
+"""A provider's usage to token counts in normal form. Null is unknown, never zero; nothing is ever added blindly.
+
+Two families count the prompt differently, and one formula for both is wrong for one. In the *inclusive* family (chat,
+responses) the prompt count holds the cached tokens; in the *exclusive* one (messages) it is what was neither read
+from nor written to the cache. The members decide, not the route: `prompt_tokens` is always inclusive, `input_tokens`
+beside top-level cache counts always exclusive. Output and total are as reported; reasoning is never added to them,
+because providers disagree on whether it is inside.
+"""
+
+from typing import Any
+
+from pipeline.record import Usage
+
+_Path = tuple[str, ...]
+
+PATHS: dict[str, tuple[_Path, ...]] = {
+    "input_tokens": (("prompt_tokens",), ("input_tokens",)),
+    "output_tokens": (("completion_tokens",), ("output_tokens",)),
+    "total_tokens": (("total_tokens",),),
+    "cache_read_tokens": (
+        ("prompt_tokens_details", "cached_tokens"),
+        ("input_tokens_details", "cached_tokens"),
+        ("cache_read_input_tokens",),
+        ("prompt_cache_hit_tokens",),
+        ("cached_tokens",),
+    ),
+    "cache_write_tokens": (
+        ("prompt_tokens_details", "cache_write_tokens"),
+        ("prompt_tokens_details", "cache_creation_tokens"),
+        ("input_tokens_details", "cache_write_tokens"),
+        ("cache_creation_input_tokens",),
+    ),
+    "cache_write_5m_tokens": (("cache_creation", "ephemeral_5m_input_tokens"),),
+    "cache_write_1h_tokens": (("cache_creation", "ephemeral_1h_input_tokens"),),
+    "reasoning_tokens": (
+        ("completion_tokens_details", "reasoning_tokens"),
+        ("output_tokens_details", "reasoning_tokens"),
+        ("output_tokens_details", "thinking_tokens"),
+        ("reasoning_tokens",),
+        ("reasoning_output_tokens",),
+    ),
+    "input_audio_tokens": (
+        ("prompt_tokens_details", "audio_tokens"),
+        ("input_tokens_details", "audio_tokens"),
+    ),
+    "output_audio_tokens": (
+        ("completion_tokens_details", "audio_tokens"),
+        ("output_tokens_details", "audio_tokens"),
+    ),
+}
+"""Count in normal form to the members it may be in, first one that is there wins."""
+
+_SERVER_TOOLS: tuple[str, ...] = (
+    "server_tool_use",
+    "server_tool_use_details",
+    "server_side_tool_usage_details",
+)
+_SERVER_TOOL_COUNTS: tuple[str, ...] = ("num_sources_used", "num_search_queries")
+
+
+def normalise(usage: dict[str, Any]) -> tuple[Usage, bool]:
+    """Return the counts, and whether a value was there that is no count (then unknown)."""
+    counts: dict[str, int | None] = {}
+    bad = False
+    for name, paths in PATHS.items():
+        raw = next((value for path in paths if (value := _at(usage, path)) is not None), None)
+        counts[name] = count = _count(raw)
+        bad = bad or (raw is not None and count is None)
+    whole, uncached = _prompt(counts, exclusive=_is_exclusive(usage))
+    counts["input_tokens"] = whole
+    return Usage(input_tokens_uncached=uncached, server_tool_calls=_server_tools(usage), **counts), bad
+
+
+def _at(usage: dict[str, Any], path: _Path) -> Any:  # noqa: ANN401 - whatever the provider put there
+    found: Any = usage
+    for key in path:
+        found = found.get(key) if isinstance(found, dict) else None
+    return found
+
+
+def _count(value: Any) -> int | None:  # noqa: ANN401 - whatever the provider put there
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    return value if value.__class__ is int and value >= 0 else None
+
+
+def _is_exclusive(usage: dict[str, Any]) -> bool:
+    if "prompt_tokens" in usage or "input_tokens_details" in usage:
+        return False
+    return any(
+        usage.get(key) is not None for key in ("cache_read_input_tokens", "cache_creation_input_tokens")
+    )
+
+
+def _prompt(counts: dict[str, int | None], *, exclusive: bool) -> tuple[int | None, int | None]:
+    """Return the whole prompt and its uncached part."""
+    reported, read, written = (
+        counts[name] for name in ("input_tokens", "cache_read_tokens", "cache_write_tokens")
+    )
+    cached = (read or 0) + (written or 0)
+    if exclusive:
+        known = reported is not None or cached > 0
+        return ((reported or 0) + cached if known else None), reported
+    if reported is None or read is None or cached > reported:
+        return reported, None
+    return reported, reported - cached
+
+
+def _server_tools(usage: dict[str, Any]) -> dict[str, int] | None:
+    found = {key: usage.get(key) for key in _SERVER_TOOL_COUNTS}
+    for name in _SERVER_TOOLS:
+        group = usage.get(name)
+        found |= group if isinstance(group, dict) else {}
+    counts = {str(key): count for key, value in found.items() if (count := _count(value)) is not None}
+    return counts or None
