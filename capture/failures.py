@@ -1,0 +1,35 @@
+"""An exception that crossed the edge, as data. Nothing of the exception's own is trusted to work."""
+
+from pipeline.exchange import Failure
+
+MESSAGE_MAX = 2000
+"""Characters of an exception's text that are kept: some carry a whole request."""
+
+
+def source_of(error: BaseException) -> str:
+    """Tell the application's own exception (`app`) from the end of its task (`cancelled`).
+
+    Cancellation is CancelledError under asyncio, Cancelled under trio, a group of them from a task group, and
+    GeneratorExit where the coroutine is closed; all are BaseExceptions and no Exceptions.
+    """
+    return "app" if isinstance(error, (Exception, KeyboardInterrupt, SystemExit)) else "cancelled"
+
+
+def describe(error: BaseException, source: str) -> Failure:
+    """Return an exception as data: its class, its text, and the HTTP status it carries, if any."""
+    kind = type(error)
+    try:
+        text = str(error)[:MESSAGE_MAX]
+    except Exception:  # noqa: BLE001 - somebody else's __str__ may do anything; the class alone says enough
+        text = ""
+    return Failure(f"{kind.__module__}.{kind.__qualname__}", text, source, _status_of(error))
+
+
+def _status_of(error: BaseException) -> int | None:
+    """Return the HTTP status that an exception carries, under the names that clients and frameworks use."""
+    for holder in (error, getattr(error, "response", None)):
+        for name in ("status_code", "status"):
+            status = getattr(holder, name, None)
+            if type(status) is int:
+                return status
+    return None

@@ -1,0 +1,95 @@
+"""A record file read on asynchronous files, and followed as it grows; under asyncio and under trio.
+
+aiofiles does the reading under asyncio. It knows no other loop, so under trio anyio's files, which have the same
+shape, do. A follower polls: a file has no way to tell that it grew, and ten looks a second cost nothing.
+"""
+
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager
+from pathlib import Path
+from typing import Any
+
+import aiofiles
+import anyio
+import sniffio
+
+from .reading import StoredRecord, parse_line
+
+POLL_S = 0.1
+_BLOCK_BYTES = 1 << 20
+
+
+def aopen(path: Path) -> AbstractAsyncContextManager[Any]:
+    """Open a file for reading bytes, on whatever loop this is."""
+    if sniffio.current_async_library() == "asyncio":
+        return aiofiles.open(path, "rb")
+    return _anyio_file(path)
+
+
+async def aread_bytes(path: Path) -> bytes:
+    """Return a file's content; empty where there is none to be had."""
+    try:
+        async with aopen(path) as file:
+            content: bytes = await file.read()
+            return content
+    except OSError:
+        return b""
+
+
+async def follow_records(path: Path) -> AsyncIterator[StoredRecord]:
+    """Yield the records of a file as they come, from its start, until the caller stops.
+
+    Whole lines only: what has no LF yet is read again later. A file that is not there is waited for; one that is
+    replaced, or cut short, is begun anew; lines that cannot be read are passed over.
+    """
+    reader = _Position(path)
+    while True:
+        lines = await reader.more()
+        if lines is None:
+            await anyio.sleep(POLL_S)
+            continue
+        for line in lines:
+            record = parse_line(line)
+            if record is not None:
+                yield record
+
+
+class _Position:
+    """How far a file was read, and which file that was."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._inode = -1
+        self._at = 0
+        self._rest = b""
+
+    async def more(self) -> list[bytes] | None:
+        """Return the whole lines of the next block, if any; None where there is nothing new."""
+        try:
+            found = await anyio.Path(self._path).stat()
+            if found.st_ino != self._inode or found.st_size < self._at:
+                self._inode, self._at, self._rest = found.st_ino, 0, b""
+            if found.st_size == self._at:
+                return None
+            async with aopen(self._path) as file:
+                await file.seek(self._at)
+                block: bytes = await file.read(_BLOCK_BYTES)
+        except OSError:
+            return None
+        self._at += len(block)
+        *lines, self._rest = (self._rest + block).split(b"\n")
+        return lines
+
+
+class _anyio_file(AbstractAsyncContextManager[Any]):  # noqa: N801 - stands where aiofiles has a function
+    """anyio's file, opened on entering, as aiofiles' is."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    async def __aenter__(self) -> anyio.AsyncFile[bytes]:
+        self._file = await anyio.open_file(self._path, "rb")
+        return self._file
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._file.aclose()

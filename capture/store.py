@@ -1,0 +1,123 @@
+"""`CaptureStore`: the directory of record files, for reading.
+
+Needs no server and shares no memory with one but the ledger files. Nothing it finds raises: a damaged line is
+counted, a missing call is a gap, and `settle` returns at its timeout with the names of what is pending.
+"""
+
+import time
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import anyio
+import anyio.to_thread
+
+from pipeline import gaps as gap_files
+from pipeline.gaps import GAP_SUFFIX, RECORD_SUFFIX, Gap
+from pipeline.settling import PendingCall, Settled, Settling
+from pipeline.stems import stem_of
+
+from .following import aread_bytes, follow_records
+from .reading import Reading, StoredRecord, parse_records, read_bytes, tail_is_torn, with_notes
+
+__all__ = ["CaptureStore", "PendingCall", "Settled", "StoredRecord"]
+
+FIRST_POLL_S = 0.002
+LONGEST_POLL_S = 0.05
+
+
+class CaptureStore:
+    """Records, gaps and settling of one capture directory. Cheap to make; holds no open file."""
+
+    def __init__(self, directory: str | Path) -> None:
+        self.directory = Path(directory)
+
+    def settle(self, rollout_id: str | None = None, timeout: float = 30.0) -> Settled:
+        """Wait until every call of a rollout that started before now is in its file, or is named as a gap.
+
+        `timeout` is in seconds. Never raises at its end: what is still pending is named in the answer. Without a
+        rollout it waits for the calls whose response is over, in all rollouts, and not for open ones.
+        """
+        settling = self._settling(rollout_id)
+        wait_s = FIRST_POLL_S
+        while not settling.poll() and (left := timeout - settling.waited_s) > 0:
+            time.sleep(min(wait_s, left))
+            wait_s = min(wait_s * 2, LONGEST_POLL_S)
+        return settling.result(self.gaps(rollout_id))
+
+    async def asettle(self, rollout_id: str | None = None, timeout: float = 30.0) -> Settled:  # noqa: ASYNC109 - it never raises
+        """Do what `settle` does, without holding up the event loop; asyncio and trio."""
+        settling = await anyio.to_thread.run_sync(self._settling, rollout_id)
+        wait_s = FIRST_POLL_S
+        while not settling.poll() and (left := timeout - settling.waited_s) > 0:
+            await anyio.sleep(min(wait_s, left))
+            wait_s = min(wait_s * 2, LONGEST_POLL_S)
+        return settling.result(await anyio.to_thread.run_sync(self.gaps, rollout_id))
+
+    def read(self, rollout_id: str) -> list[StoredRecord]:
+        """Return a rollout's readable records, by `completed_at`, then by line; empty where there are none."""
+        return self.read_available(rollout_id).records
+
+    async def aread(self, rollout_id: str) -> list[StoredRecord]:
+        """Do what `read` does on asynchronous files; asyncio and trio."""
+        stem = stem_of(rollout_id)
+        text = await aread_bytes(gap_files.record_path(self.directory, stem))
+        notes = await aread_bytes(gap_files.note_path(self.directory, stem))
+        reading = await anyio.to_thread.run_sync(parse_records, text)
+        return with_notes(reading, notes).records
+
+    def read_available(self, rollout_id: str) -> Reading:
+        """Return `(records, damaged)`: what can be read, and how many lines cannot.
+
+        A tail without its line end counts as damage only if no writer holds the file.
+        """
+        return self._read_stem(stem_of(rollout_id))
+
+    def follow(self, rollout_id: str) -> AsyncIterator[StoredRecord]:
+        """Yield records as they are appended, from the first one, until the caller stops.
+
+        Waits for a file that is not there yet; goes on across torn lines and a file that was replaced.
+        """
+        path = gap_files.record_path(self.directory, stem_of(rollout_id))
+        return follow_records(path)
+
+    def rollouts(self) -> list[str]:
+        """Return the rollout ids that have records or gaps, sorted; uncorrelated calls are not among them."""
+        return sorted({name for stem in self.stems() if (name := self._rollout_of(stem)) is not None})
+
+    def stems(self) -> list[str]:
+        """Return the names of all record and gap files without their endings, uncorrelated ones included."""
+        names = {
+            path.name for suffix in (RECORD_SUFFIX, GAP_SUFFIX) for path in self.directory.glob("*" + suffix)
+        }
+        return sorted({name.removesuffix(RECORD_SUFFIX).removesuffix(GAP_SUFFIX) for name in names})
+
+    def gaps(self, rollout_id: str | None = None) -> list[Gap]:
+        """Return what is known to be missing of a rollout, or of all: lost, dropped, failed calls, damaged lines."""
+        stems = self.stems() if rollout_id is None else [stem_of(rollout_id)]
+        return [gap for stem in stems for gap in self._gaps_of(stem)]
+
+    def _gaps_of(self, stem: str) -> list[Gap]:
+        text = read_bytes(gap_files.gap_path(self.directory, stem))
+        named = [] if text is None else gap_files.parse_gaps(text)
+        reading = self._read_stem(stem)
+        present = {record.model_call_id for record in reading.records} if named else set()
+        missing = [gap for gap in named if gap.model_call_id not in present]
+        return missing + [Gap(model_call_id=None, code=gap_files.DAMAGED)] * reading.damaged
+
+    def _read_stem(self, stem: str) -> Reading:
+        path = gap_files.record_path(self.directory, stem)
+        text = read_bytes(path) or b""
+        reading = parse_records(text)
+        if text and not text.endswith(b"\n") and tail_is_torn(path, len(text)):
+            reading = Reading(reading.records, reading.damaged + 1)
+        return with_notes(reading, read_bytes(gap_files.note_path(self.directory, stem)))
+
+    def _rollout_of(self, stem: str) -> str | None:
+        """Return the id behind a file name: the name itself, or what the file's first record says."""
+        if stem_of(stem) == stem:
+            return stem
+        records = self._read_stem(stem).records
+        return records[0].rollout_id if records else None
+
+    def _settling(self, rollout_id: str | None) -> Settling:
+        return Settling(self.directory, None if rollout_id is None else stem_of(rollout_id), time.monotonic)

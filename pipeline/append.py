@@ -1,0 +1,172 @@
+"""The only way a file grows: open, lock, check inode and tail, write whole lines, unlock; then sync.
+
+Blocking, one function from paths and lines to bytes on disk; a worker calls it. The lock is the file's own
+descriptor, taken without blocking in a loop here: a blocking `flock` has no time limit, and the library's own
+loop polls too seldom, so that writers starve behind one that syncs inside. A line that was begun and cannot be
+finished is cut off again; a tail that somebody else left without its LF gets one, so the next line stands alone.
+"""
+
+import errno
+import os
+import random
+import time
+from collections.abc import Iterable, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+import msgspec
+from filelock import lock_descriptor, unlock_descriptor
+
+from .gaps import call_id_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+FIRST_WAIT_S = 0.001
+LONGEST_WAIT_S = 0.02
+"""A writer holds a file's lock for well under a millisecond, so waits start short and stay short."""
+REOPEN_TRIES = 8
+"""A path replaced so often between open and lock is being fought over; the fault is reported instead."""
+_READ_BYTES = 1 << 20
+
+
+class Busy(Exception):  # noqa: N818 - it is not an error: the file's turn comes later
+    """The file's lock was not free in time."""
+
+
+class Appended(NamedTuple):
+    """A descriptor that is still to be synced and closed, and whether the file's name is new."""
+
+    descriptor: int
+    created: bool
+
+
+def append(
+    path: Path, lines: Sequence[bytes], *, mode: int, patience_s: float, resent: bool = False
+) -> Appended:
+    """Append whole lines to `path` under its lock; they are durable once the answer's descriptor is synced.
+
+    `lines` carry no LF; each begins with its call id where `resent` is set: those whose call is in the file
+    already, whole, are skipped. Raises `Busy` where the lock was not free within `patience_s` seconds, and
+    OSError where the file cannot be opened or written; then the file is as it was.
+    """
+    descriptor = open_locked(path, mode, patience_s)
+    try:
+        if resent:
+            wanted = {call_id for line in lines if (call_id := call_id_of(line))}
+            present = find_calls(descriptor, wanted)
+            lines = [line for line in lines if call_id_of(line) not in present]
+        created = _write_whole(descriptor, lines)
+    except BaseException:
+        os.close(descriptor)
+        raise
+    unlock_descriptor(descriptor)
+    return Appended(descriptor, created)
+
+
+def open_locked(path: Path, mode: int, patience_s: float) -> int:
+    """Open `path` for appending, creating it, and lock it; the path still names what was locked."""
+    for _ in range(REOPEN_TRIES):
+        flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+        descriptor = os.open(path, flags, mode)
+        try:
+            _lock(descriptor, patience_s)
+            if _is_still(path, descriptor):
+                return descriptor
+        except BaseException:
+            os.close(descriptor)
+            raise
+        os.close(descriptor)
+    raise OSError(errno.ESTALE, "the file is replaced faster than it can be locked", str(path))
+
+
+def find_calls(descriptor: int, wanted: Iterable[str]) -> set[str]:
+    """Return which of these call ids have a whole, readable line in the file. Reads it once, from its start."""
+    missing = set(wanted)
+    found: set[str] = set()
+    if not missing:
+        return found
+    for line in _whole_lines(descriptor):
+        call_id = call_id_of(line)
+        if call_id in missing and _readable(line):
+            found.add(call_id)
+    return found
+
+
+def sync_directory(directory: Path) -> None:
+    """Make new names in a directory durable. Raises OSError."""
+    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
+def locked(path: Path, mode: int, patience_s: float) -> "Iterator[int]":
+    """Hold a file's lock for a block; the descriptor is closed, and so unlocked, at its end."""
+    descriptor = open_locked(path, mode, patience_s)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def _lock(descriptor: int, patience_s: float) -> None:
+    """Take the lock within `patience_s`, polling by 1 ms, doubling to 20 ms, jittered. Raises Busy, OSError."""
+    deadline = time.monotonic() + patience_s
+    wait = FIRST_WAIT_S
+    while not lock_descriptor(descriptor, blocking=False):
+        if time.monotonic() >= deadline:
+            raise Busy
+        time.sleep(wait * random.uniform(0.5, 1.0))  # noqa: S311 - jitter, not a secret
+        wait = min(wait * 2, LONGEST_WAIT_S)
+
+
+def _is_still(path: Path, descriptor: int) -> bool:
+    try:
+        there = path.stat(follow_symlinks=False)
+    except FileNotFoundError:
+        return False
+    mine = os.fstat(descriptor)
+    return (there.st_ino, there.st_dev) == (mine.st_ino, mine.st_dev)
+
+
+def _write_whole(descriptor: int, lines: Sequence[bytes]) -> bool:
+    """Write lines behind a tail that ends in LF, all or none; whether the file was empty before."""
+    size = os.fstat(descriptor).st_size
+    if not lines:
+        return size == 0
+    torn = size > 0 and os.pread(descriptor, 1, size - 1) != b"\n"
+    data = memoryview((b"\n" if torn else b"") + b"\n".join(lines) + b"\n")
+    try:
+        while data:
+            data = data[os.write(descriptor, data) :]
+    except BaseException:
+        os.ftruncate(descriptor, size)
+        raise
+    return size == 0
+
+
+def _whole_lines(descriptor: int) -> "Iterator[bytes]":
+    """Yield the lines that end in LF, from the start of the file, reading by the megabyte."""
+    rest: list[bytes] = []
+    at = 0
+    while block := os.pread(descriptor, _READ_BYTES, at):
+        at += len(block)
+        first, *others = block.split(b"\n")
+        rest.append(first)
+        if others:
+            yield b"".join(rest)
+            yield from others[:-1]
+            rest = [others[-1]]
+
+
+def _readable(line: bytes) -> bool:
+    """Whether a line is a whole JSON value: a torn one may have got its LF from a later append."""
+    try:
+        msgspec.json.decode(line, type=msgspec.Raw)
+    except msgspec.MsgspecError:
+        return False
+    return True

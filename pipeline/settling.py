@@ -1,0 +1,129 @@
+"""Settle: wait until every call that started before is in its file, or is named as a gap.
+
+A snapshot of (ledger, slot, generation) is taken once; each entry is waited for until its slot has left the
+unfinished states or holds another call. Times are never compared, so clocks do not matter. A ledger whose lock
+becomes free meanwhile is taken over here, and its calls are then in the files or named as gaps.
+
+Sans-IO as far as waiting goes: the caller polls and sleeps as its world does.
+"""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+
+from . import slots, takeover
+from .account import Call, LedgerView, anonymous_servers, ledger_paths
+from .gaps import Gap
+
+SPAN_ALL = (slots.ACCEPTED, slots.SPILLED)
+"""What a settle of the whole directory waits for: an open call may stay open for hours."""
+
+
+class PendingCall(msgspec.Struct, frozen=True):
+    """A call that was not settled in time: where it stands, and which server process has it."""
+
+    model_call_id: str
+    stem: str
+    state: str
+    started_at: float
+    pid: int
+
+
+class Settled(msgspec.Struct, frozen=True):
+    """What a settle found.
+
+    `complete` says that nothing is pending, missing or beyond account. `pending` are the calls that were still on
+    their way at the timeout; `gaps` what is known to be missing; `unaccountable` the server processes whose ledger
+    cannot be read from here (another host's, or one without a file), so that nobody can say what they still have.
+    """
+
+    complete: bool
+    waited_s: float
+    pending: tuple[PendingCall, ...] = ()
+    gaps: tuple[Gap, ...] = ()
+    unaccountable: tuple[str, ...] = ()
+
+
+class Waited(NamedTuple):
+    """One call that is waited for."""
+
+    ledger: LedgerView
+    call: Call
+
+
+class Settling:
+    """One settle under way. `poll` until it says yes or time is over, then take the `result`, once."""
+
+    def __init__(self, directory: Path, stem: str | None, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._began = clock()
+        self._directory = directory
+        self._states = SPAN_ALL if stem is None else slots.UNFINISHED
+        self._ledgers: list[LedgerView] = []
+        self._waited: list[Waited] = []
+        self._lost: list[Gap] = []
+        self._unaccountable: list[str] = anonymous_servers(directory)
+        for path in ledger_paths(directory):
+            if (ledger := LedgerView.open(path)) is not None:
+                self._ledgers.append(ledger)
+                self._look(ledger, stem)
+
+    @property
+    def waited_s(self) -> float:
+        """Seconds since the snapshot."""
+        return self._clock() - self._began
+
+    def poll(self) -> bool:
+        """Look again; whether nothing is waited for any more."""
+        self._waited = [entry for entry in self._waited if self._still(entry)]
+        for ledger in {id(entry.ledger): entry.ledger for entry in self._waited}.values():
+            if self._bury(ledger):
+                self._waited = [entry for entry in self._waited if entry.ledger is not ledger]
+        return not self._waited
+
+    def result(self, named: list[Gap]) -> Settled:
+        """Return what was found, with the gaps that the files name; close everything."""
+        pending = tuple(self._pending(entry) for entry in self._waited)
+        known = {gap.model_call_id for gap in named}
+        gaps = tuple(named + [gap for gap in self._lost if gap.model_call_id not in known])
+        for ledger in self._ledgers:
+            ledger.close()
+        self._ledgers.clear()
+        complete = not (pending or gaps or self._unaccountable)
+        return Settled(complete, self.waited_s, pending, gaps, tuple(self._unaccountable))
+
+    def _look(self, ledger: LedgerView, stem: str | None) -> None:
+        """Take one ledger's part of the snapshot."""
+        calls = [call for call in ledger.calls(self._states) if stem is None or call.view.stem == stem]
+        if not ledger.here:
+            if takeover.missing_calls(calls, self._directory):
+                self._unaccountable.append(ledger.path.name)
+        elif not self._bury(ledger, stem):
+            self._waited += [Waited(ledger, call) for call in calls]
+
+    def _still(self, entry: Waited) -> bool:
+        return entry.ledger.still(entry.call, self._states) is not None
+
+    def _bury(self, ledger: LedgerView, stem: str | None = None) -> bool:
+        """Take a dead ledger over, or leave it to whoever did; whether it is dead."""
+        if not ledger.here or not ledger.try_lock():
+            return False
+        try:
+            if not ledger.gone:
+                for name, gaps in takeover.take_over(ledger, self._directory).items():
+                    self._lost += gaps if stem in (None, name) else []
+        finally:
+            ledger.unlock()
+        return True
+
+    def _pending(self, entry: Waited) -> PendingCall:
+        view = entry.ledger.still(entry.call, self._states) or entry.call.view
+        return PendingCall(
+            view.call_id.hex(),
+            view.stem,
+            slots.STATE_NAMES[view.state],
+            view.started_at,
+            entry.ledger.identity.pid,
+        )

@@ -1,0 +1,231 @@
+"""One worker's life, seen from the server: started, fed, answered, replaced when it dies.
+
+At most two unanswered batches are with a worker. When it dies, what it had not answered is sent to the next one,
+marked as a resend and one exchange at a time, so that the one that kills is found: at its second death it is sent as
+raw bytes only, and at its third it is a failure. Where no process can be had, a thread does the same work behind the
+same pipes.
+
+Runs as one task of the pipeline's thread; the inbox is filled there too, so nothing here needs a lock.
+"""
+
+from collections import deque
+from collections.abc import Callable
+from itertools import count
+
+import anyio
+
+from . import frames
+from .frames import Answer, GapNote, Introduction
+from .intake import Ended, Item
+from .ledger import Ledger
+from .link import Link, ProcessLink, ThreadLink, WorkerGone
+from .log import log
+from .settings import PipelineSettings
+
+HELLO_TIMEOUT_S = 10.0
+"""A worker says hello within 0.2 s on an idle machine; one that needs longer than this is not coming."""
+BATCHES_IN_FLIGHT = 2
+"""One is written while the next is decoded; more would only be memory."""
+RAW_AT_DEATHS, FAILED_AT_DEATHS = 2, 3
+RESTART_WAIT_S = (0.0, 0.1, 0.5, 2.0, 5.0)
+"""Waits before a new start, by the number of deaths in a row without an answer."""
+Verdict = Callable[["Item | Parcel", Answer], None]
+
+
+class Parcel:
+    """A gap on its way to its file: no exchange, but it travels and is answered like one."""
+
+    __slots__ = ("call", "deaths", "event", "size")
+
+    def __init__(self, event: GapNote, call: Ended) -> None:
+        self.event = event
+        self.call = call
+        self.size = 200
+        self.deaths = 0
+
+
+class Supervisor:
+    """Feeds one worker and replaces it. `verdict` is told each item's fate, once."""
+
+    def __init__(self, settings: PipelineSettings, ledger: Ledger, verdict: Verdict) -> None:
+        self._settings = settings
+        self._ledger = ledger
+        self._verdict = verdict
+        self._tickets = count(1)
+        self._inbox: deque[Item | Parcel] = deque()
+        self._suspects: deque[Item | Parcel] = deque()
+        self._unanswered: dict[int, Item | Parcel] = {}
+        self._unanswered_bytes = 0
+        self._stopping = False
+        self._changed = anyio.Event()
+        self._deaths_in_a_row = 0
+        self._expected_end = False
+        self.kind = settings.worker_kind
+        self.link: Link | None = None
+        self.restarts = 0
+
+    @property
+    def idle(self) -> bool:
+        """Whether everything given here was answered."""
+        return not (self._inbox or self._suspects or self._unanswered)
+
+    @property
+    def all_sent(self) -> bool:
+        """Whether everything given here is at least in the worker's pipe."""
+        return not (self._inbox or self._suspects)
+
+    def oldest(self) -> float | None:
+        """Return when the oldest unanswered exchange was offered."""
+        lines = (self._unanswered.values(), self._suspects, self._inbox)
+        firsts = (next((item for item in line if isinstance(item, Item)), None) for line in lines)
+        return min((item.offered_at for item in firsts if item is not None), default=None)
+
+    def give(self, item: Item | Parcel) -> None:
+        """Put an item into the inbox; `nudge` once all are in."""
+        self._inbox.append(item)
+
+    def nudge(self) -> None:
+        """Say that something changed: new items, answers, or that it is time to stop."""
+        self._changed.set()
+
+    def stop(self) -> None:
+        """Close the worker's input once everything is sent, and end with it."""
+        self._stopping = True
+        self.nudge()
+
+    async def run(self) -> None:
+        """Live until `stop` and the worker's end."""
+        while not (self._stopping and self.idle):
+            self.link = await self._start()
+            try:
+                await self._serve(self.link)
+            finally:
+                self.link.close()
+            await self.link.reap()
+            await self._after_end()
+
+    async def _start(self) -> Link:
+        """Start a worker and wait for its hello; a process that does not come is replaced by a thread."""
+        while True:
+            link: Link | None = None
+            try:
+                link = self._new_link()
+                with anyio.fail_after(HELLO_TIMEOUT_S):
+                    await link.read()
+                await link.write(Introduction(self._settings, self._ledger.identity), 0, 0)
+            except (OSError, WorkerGone) as error:
+                if link is not None:
+                    link.close()
+                    await link.reap()
+                await self._fall_back(error)
+            else:
+                return link
+
+    def _new_link(self) -> Link:
+        if self.kind == "thread":
+            return ThreadLink(self._ledger.lock_descriptor)
+        return ProcessLink(self._settings.worker_nice, self._ledger.lock_descriptor)
+
+    async def _fall_back(self, error: Exception) -> None:
+        """Go on with a thread; where even that has no pipe to work with, try again in a while."""
+        if self.kind == "thread":
+            await anyio.sleep(RESTART_WAIT_S[-1])
+        else:
+            log.warning("worker_thread_instead", reason=f"{type(error).__name__}: {error}")
+            self.kind = "thread"
+
+    async def _serve(self, link: Link) -> None:
+        """Feed a worker and hear it until it is gone, one way or the other."""
+        self._expected_end = False
+        async with anyio.create_task_group() as group:
+
+            async def hear() -> None:
+                try:
+                    while True:
+                        self._take_answers(await link.read())
+                except WorkerGone:
+                    group.cancel_scope.cancel()
+
+            group.start_soon(hear)
+            try:
+                await self._feed(link)
+            except WorkerGone:
+                group.cancel_scope.cancel()
+            else:
+                self._expected_end = True
+                link.end_input()
+
+    async def _feed(self, link: Link) -> None:
+        """Send until it is time to stop, or until the ledger's lock is another than the worker holds."""
+        while True:
+            self._changed = anyio.Event()
+            if link.lock_descriptor != self._ledger.lock_descriptor:
+                return
+            if self._suspects:
+                await self._send_suspect(link)
+            elif self._inbox and self._has_room():
+                await self._send_batch(link)
+            elif self._stopping and not self._inbox:
+                return
+            else:
+                await self._changed.wait()
+
+    def _has_room(self) -> bool:
+        settings = self._settings
+        return (
+            len(self._unanswered) < BATCHES_IN_FLIGHT * settings.batch_max_records
+            and self._unanswered_bytes < BATCHES_IN_FLIGHT * settings.batch_max_bytes
+        )
+
+    async def _send_suspect(self, link: Link) -> None:
+        """Send one exchange that a worker died with, alone."""
+        while self._unanswered:
+            self._changed = anyio.Event()
+            await self._changed.wait()
+        raw = frames.RAW_ONLY if self._suspects[0].deaths >= RAW_AT_DEATHS else 0
+        await self._send(link, self._suspects.popleft(), frames.RESENT | frames.LAST_OF_BATCH | raw)
+
+    async def _send_batch(self, link: Link) -> None:
+        """Send up to a batch from the inbox; the last frame tells the worker to append."""
+        records, size = 0, 0
+        last = False
+        while not last:
+            item = self._inbox.popleft()
+            records, size = records + 1, size + item.size
+            full = records >= self._settings.batch_max_records or size >= self._settings.batch_max_bytes
+            last = full or not self._inbox
+            await self._send(link, item, frames.LAST_OF_BATCH if last else 0)
+
+    async def _send(self, link: Link, item: Item | Parcel, flags: int) -> None:
+        ticket = next(self._tickets)
+        self._unanswered[ticket] = item
+        self._unanswered_bytes += item.size
+        await link.write(item.event, ticket, flags)
+
+    def _take_answers(self, answers: list[Answer]) -> None:
+        self._deaths_in_a_row = 0
+        for answer in answers:
+            item = self._unanswered.pop(answer.ticket, None)
+            if item is not None:
+                self._unanswered_bytes -= item.size
+                self._verdict(item, answer)
+        self.nudge()
+
+    async def _after_end(self) -> None:
+        """Sort out what an ended worker left unanswered, and wait a little where workers keep dying."""
+        left = list(self._unanswered.values())
+        self._unanswered.clear()
+        self._unanswered_bytes = 0
+        if self._expected_end and not left:
+            return
+        self.restarts += 1
+        log.warning("worker_died", unanswered=len(left), restarts=self.restarts)
+        alone = len(left) == 1
+        for item in left:
+            item.deaths += 1 if alone or item.deaths == 0 else 0
+        given_up = [item for item in left if item.deaths >= FAILED_AT_DEATHS]
+        self._suspects.extendleft(reversed([item for item in left if item.deaths < FAILED_AT_DEATHS]))
+        for item in given_up:
+            self._verdict(item, Answer(0, frames.FAILED, "worker_died"))
+        await anyio.sleep(RESTART_WAIT_S[min(self._deaths_in_a_row, len(RESTART_WAIT_S) - 1)])
+        self._deaths_in_a_row += 1

@@ -1,0 +1,161 @@
+"""A ledger without an owner: its unfinished calls are looked up in their files, and what is not there is a gap.
+
+The files are the truth and the ledger lags behind them, so a call that is `accepted` in a dead ledger is usually on
+disk. Gaps are written and synced first, then the counters join the retired totals, then the ledger goes; a crash in
+between costs nothing, because gaps are keyed by call id and the totals remember whom they counted last. Where the
+directory cannot be written, the same gaps are computed and returned.
+"""
+
+import os
+from collections import defaultdict
+from collections.abc import Iterable
+from pathlib import Path
+
+import msgspec
+
+from . import places, slots
+from .account import Call, LedgerView
+from .append import append, find_calls, locked, sync_directory
+from .gaps import DROPPED, FAILED, LOST, Gap, gap_line, gap_path, record_path
+from .ledger import Ledger
+from .log import log
+
+TOTALS = "retired.json"
+TOTALS_LOCK = "retired.lock"
+PATIENCE_S = 5.0
+FILE_MODE = 0o600
+LEFT = (*slots.UNFINISHED, slots.DROPPED, slots.FAILED)
+_CODES = {slots.DROPPED: DROPPED, slots.FAILED: FAILED}
+SUMMED = (
+    "started",
+    "committed",
+    "dropped",
+    "failed",
+    "skipped",
+    "unslotted",
+    "captured_bytes",
+    "annotations",
+)
+
+
+class Totals(msgspec.Struct):
+    """What all server processes that ended have counted; `last` is the ledger that was added last."""
+
+    last: str = ""
+    processes: int = 0
+    lost: int = 0
+    counts: dict[str, int] = {}
+
+
+def take_over(ledger: LedgerView, directory: Path) -> dict[str, list[Gap]]:
+    """Account for a dead ledger whose lock the caller holds; return the gaps by stem.
+
+    Writes them, adds to the totals and removes the ledger where it may; raises nothing of the disk's.
+    """
+    gaps = missing_calls(ledger.calls(LEFT), directory)
+    try:
+        for stem, found in gaps.items():
+            _write_gaps(directory, stem, found)
+        if gaps:
+            sync_directory(directory)
+        lost = sum(gap.code == LOST for found in gaps.values() for gap in found)
+        add_to_totals(directory, ledger.path.name, _closing_counts(ledger, gaps), lost)
+        ledger.unlink()
+        places.announcement(directory, ledger.path.name).unlink(missing_ok=True)
+    except OSError as error:
+        log.warning("ledger_not_retired", ledger=str(ledger.path), error=str(error))
+    return gaps
+
+
+def missing_calls(calls: Iterable[Call], directory: Path) -> dict[str, list[Gap]]:
+    """Return the calls that are in no file, as gaps by stem."""
+    by_stem: dict[str, list[Call]] = defaultdict(list)
+    for call in calls:
+        by_stem[call.view.stem].append(call)
+    gaps = {}
+    for stem, group in by_stem.items():
+        present = _present(record_path(directory, stem), {call.view.call_id.hex() for call in group})
+        missing = [_gap(call) for call in group if call.view.call_id.hex() not in present]
+        if missing:
+            gaps[stem] = missing
+    return gaps
+
+
+def retire_own(ledger: Ledger, directory: Path) -> None:
+    """Retire this process's own ledger at its end, unless a call in it is not accounted for."""
+    if any(segment.busy() for segment in ledger.segments) or ledger.path is None or ledger.gone():
+        return
+    counts = {name: ledger.counts.get(name, 0) for name in SUMMED} | {"started": ledger.started()}
+    try:
+        add_to_totals(directory, ledger.path.name, counts, 0)
+        ledger.unlink()
+    except OSError as error:
+        log.warning("ledger_not_retired", ledger=str(ledger.path), error=str(error))
+
+
+def add_to_totals(directory: Path, name: str, counts: dict[str, int], lost: int) -> None:
+    """Add an ended process's counters, once. Raises OSError."""
+    folder = places.default_folder(directory)
+    folder.mkdir(mode=0o700, exist_ok=True)
+    with locked(folder / TOTALS_LOCK, FILE_MODE, PATIENCE_S):
+        totals = read_totals(directory)
+        if totals.last == name:
+            return
+        totals.last = name
+        totals.processes += 1
+        totals.lost += lost
+        for key in SUMMED:
+            totals.counts[key] = totals.counts.get(key, 0) + counts.get(key, 0)
+        temporary = folder / f".{TOTALS}.making"
+        temporary.write_bytes(msgspec.json.encode(totals))
+        temporary.replace(folder / TOTALS)
+
+
+def read_totals(directory: Path) -> Totals:
+    """Return the totals of the processes that ended; all zero where there are none."""
+    try:
+        return msgspec.json.decode((places.default_folder(directory) / TOTALS).read_bytes(), type=Totals)
+    except (OSError, msgspec.MsgspecError):
+        return Totals()
+
+
+def _gap(call: Call) -> Gap:
+    view = call.view
+    code = _CODES.get(view.state, LOST)
+    return Gap(model_call_id=view.call_id.hex(), code=code, started_at=round(view.started_at, 6))
+
+
+def _present(path: Path, wanted: set[str]) -> set[str]:
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+    except OSError:
+        return set()
+    try:
+        return find_calls(descriptor, wanted)
+    finally:
+        os.close(descriptor)
+
+
+def _write_gaps(directory: Path, stem: str, gaps: list[Gap]) -> None:
+    """Append gap lines and sync them; those that are there already are left out."""
+    made = append(
+        gap_path(directory, stem),
+        [gap_line(gap) for gap in gaps],
+        mode=FILE_MODE,
+        patience_s=PATIENCE_S,
+        resent=True,
+    )
+    try:
+        os.fsync(made.descriptor)
+    finally:
+        os.close(made.descriptor)
+
+
+def _closing_counts(ledger: LedgerView, gaps: dict[str, list[Gap]]) -> dict[str, int]:
+    """Return the counters with every unfinished call counted as what it turned out to be."""
+    counts = ledger.counters()
+    named = [gap.code for found in gaps.values() for gap in found]
+    unfinished = sum(counts.get(slots.STATE_NAMES[state], 0) for state in slots.UNFINISHED)
+    counts["failed"] += named.count(LOST)
+    counts["committed"] += unfinished - named.count(LOST)
+    return counts
