@@ -7,7 +7,7 @@ believed that the client could see for itself: status, text, reasoning, tool cal
 from collections.abc import Iterator, Sequence
 
 from capture.demo.agent import SPEAKERS, Heard
-from capture.demo.drive import OK, Report, Seen
+from capture.demo.drive import Report, Seen
 from capture.demo.wire import Json
 
 LEFT = "cancelled"
@@ -29,14 +29,14 @@ def _problems(report: Report, seen: Seen, record: Json) -> Iterator[str]:
         "rollout_id": report.rollout_id,
         "dialect": report.rollout.dialect,
         "status_code": seen.status,
-        "complete": seen.finished,
+        "complete": seen.answered,
     }
     for name, value in expected.items():
         if record[name] != value:
             yield f"{name} is recorded as {record[name]!r}, the client saw {value!r}"
-    if seen.status == OK and seen.finished == bool(record["error_category"]):
-        whole = "whole" if seen.finished else "broken"
-        yield f"error_category is {record['error_category']!r}, the client's answer was {whole}"
+    if seen.answered == bool(record["error_category"]):
+        got = "a whole answer" if seen.answered else "none, or a broken one"
+        yield f"error_category is {record['error_category']!r}, the client got {got}"
     if seen.left and record["error_category"] != LEFT:
         yield f"the client left, error_category is {record['error_category']!r}"
     if seen.heard is not None:

@@ -1,8 +1,8 @@
 """The agents of the demonstration: a dozen rollouts over real HTTP, all at once, and what each of them saw.
 
 `ROLLOUTS` is the whole programme. A rollout is one conversation, its calls one after another: a user's turn, tool
-calls as long as the model makes them, a text, the next turn. Every rollout has connections of its own, so that
-they spread over the server's processes. What the client saw is kept apart from anything the server recorded.
+calls as long as the model makes them, a text, the next turn. What the client saw is kept apart from anything the
+server recorded.
 """
 
 import anyio
@@ -15,6 +15,8 @@ from capture.demo.wire import Json
 RETRY_COUNT = "x-stainless-retry-count"
 CALL_TIMEOUT_S = 30.0
 OK = 200
+ONE_CALL_EACH = httpx.Limits(max_keepalive_connections=0)
+"""A connection serves one call, so that the calls of a rollout meet whichever server process is free."""
 
 
 class Rollout(msgspec.Struct, frozen=True, kw_only=True):
@@ -37,18 +39,14 @@ class Rollout(msgspec.Struct, frozen=True, kw_only=True):
 ROLLOUTS = (
     Rollout(name="chat-turns", dialect="chat", turns=3),
     Rollout(name="chat-tools", dialect="chat", model="scripted-tools", joined="header"),
-    Rollout(
-        name="chat-tools-streamed", dialect="chat", model="scripted-tools?rounds=2", stream=True, turns=2
-    ),
+    Rollout(name="chat-tools-sse", dialect="chat", model="scripted-tools?rounds=2", stream=True, turns=2),
     Rollout(
         name="responses-turns", dialect="responses", model="scripted-reasoning", turns=2, joined="header"
     ),
-    Rollout(
-        name="responses-tools-streamed", dialect="responses", model="scripted-tools?rounds=3", stream=True
-    ),
+    Rollout(name="responses-tools-sse", dialect="responses", model="scripted-tools?rounds=3", stream=True),
     Rollout(name="messages-tools", dialect="messages", model="scripted-tools", turns=2),
     Rollout(
-        name="messages-tools-streamed",
+        name="messages-tools-sse",
         dialect="messages",
         model="scripted-tools?rounds=2&think_time_ms=20&tokens_per_s=500",
         stream=True,
@@ -74,6 +72,11 @@ class Seen(msgspec.Struct, frozen=True, kw_only=True):
     left: bool = False
     heard: Heard | None = None
     response: Json | None = None
+
+    @property
+    def answered(self) -> bool:
+        """Whether the client has an answer, and the whole of it."""
+        return self.finished and self.status == OK
 
 
 class Report(msgspec.Struct, frozen=True):
@@ -104,7 +107,9 @@ def _connect(url: str, rollout: Rollout, rollout_id: str) -> httpx.AsyncClient:
     """Open a client whose every call names its rollout, in one of the two ways."""
     prefix = f"/ng-rollout/{rollout_id}" if rollout.joined == "prefix" else ""
     headers = {"x-rollout-id": rollout_id} if rollout.joined == "header" else {}
-    return httpx.AsyncClient(base_url=url + prefix, headers=headers, timeout=CALL_TIMEOUT_S, trust_env=False)
+    return httpx.AsyncClient(
+        base_url=url + prefix, headers=headers, timeout=CALL_TIMEOUT_S, limits=ONE_CALL_EACH, trust_env=False
+    )
 
 
 async def _converse(client: httpx.AsyncClient, rollout: Rollout, rollout_id: str) -> list[Seen]:

@@ -29,7 +29,7 @@ def recorded(report: Report) -> list[dict[str, Any]]:
             "rollout_id": report.rollout_id,
             "dialect": report.rollout.dialect,
             "status_code": seen.status,
-            "complete": seen.finished,
+            "complete": seen.answered,
             "started_at": float(number),
             "error_category": category(seen),
             "response": seen.response,
@@ -43,7 +43,7 @@ def category(seen: Seen) -> str | None:
     """Name how a call ended, as far as the comparison asks."""
     if seen.left:
         return "cancelled"
-    return None if seen.finished and seen.status == 200 else "upstream_error"
+    return None if seen.answered else "upstream_error"
 
 
 def test_a_dozen_rollouts_run(reports: dict[str, Report]) -> None:
@@ -57,10 +57,10 @@ def test_a_dozen_rollouts_run(reports: dict[str, Report]) -> None:
     ("name", "calls"),
     [
         ("chat-tools", [2, 0]),
-        ("chat-tools-streamed", [2, 2, 0, 0]),
-        ("responses-tools-streamed", [2, 2, 2, 0]),
+        ("chat-tools-sse", [2, 2, 0, 0]),
+        ("responses-tools-sse", [2, 2, 2, 0]),
         ("messages-tools", [2, 0, 0]),
-        ("messages-tools-streamed", [2, 2, 0]),
+        ("messages-tools-sse", [2, 2, 0]),
     ],
 )
 def test_agents_answer_tool_calls_until_there_is_a_text(
@@ -102,6 +102,7 @@ def test_perfect_records_agree(reports: dict[str, Report], name: str) -> None:
         ("chat-turns", "complete", False),
         ("chat-turns", "error_category", "upstream_error"),
         ("cut-stream", "error_category", None),
+        ("server-error", "error_category", None),
         ("hang-up", "error_category", "stream_truncated"),
         ("chat-tools", "response", {"choices": [{"message": {"content": "another text"}}]}),
         ("hang-up", "response", {"choices": [{"message": {"content": "another text"}}]}),
