@@ -7,6 +7,7 @@ what could be read: a stream whose client left is the usual case.
 
 import zlib
 from collections.abc import Callable, Sequence
+from itertools import islice
 from typing import Protocol
 
 DECODED_MAX_BYTES = 64 << 20
@@ -17,57 +18,65 @@ class CodingError(ValueError):
     """A coding that cannot be undone here: unknown, damaged, or larger than the bound."""
 
 
-class _Inflater(Protocol):
+_GZIP_MAGIC = b"\x1f\x8b"
+_GZIP, _ZLIB, _RAW_DEFLATE = 31, 15, -15
+"""zlib's window bits, which also name the wrapping."""
+
+
+class _Codec(Protocol):
     """What every codec is reduced to: at most `limit` bytes out for these bytes in."""
 
     def __call__(self, data: bytes, limit: int) -> bytes: ...
 
 
-class _Zlib:
-    """gzip with several members, and deflate in both forms that are sent: zlib-wrapped and raw."""
+class _Inflate:
+    """gzip, also of several members, and deflate. What follows the end of the data is passed over."""
 
-    def __init__(self, *window_bits: int) -> None:
-        self._choices = list(window_bits)
-        self._codec = zlib.decompressobj(self._choices.pop(0))
-        self._fresh = True
+    def __init__(self, window_bits: int) -> None:
+        self._codec = zlib.decompressobj(window_bits)
+        self._behind = b""
+        self._over = False
 
     def __call__(self, data: bytes, limit: int) -> bytes:
         out: list[bytes] = []
-        while data and limit > 0:
-            piece = self._step(data, limit)
+        while data and not self._over:
+            if self._codec.eof and not (data := self._next_member(data)):
+                break
+            piece = self._codec.decompress(data, limit)
+            if self._codec.unconsumed_tail:
+                raise CodingError("expands beyond the bound")
             out.append(piece)
             limit -= len(piece)
             data = self._codec.unused_data if self._codec.eof else b""
-            if self._codec.eof and not self._next_member(data):
-                break
         return b"".join(out)
 
-    def _step(self, data: bytes, limit: int) -> bytes:
-        try:
-            piece = self._codec.decompress(data, limit)
-        except zlib.error:
-            if not (self._fresh and self._choices):
-                raise
-            self._codec = zlib.decompressobj(self._choices.pop(0))
-            piece = self._codec.decompress(data, limit)
-        if self._codec.unconsumed_tail:
-            raise CodingError("expands beyond the bound")
-        self._fresh = False
-        return piece
-
-    def _next_member(self, data: bytes) -> bool:
-        more = data.startswith(b"\x1f\x8b")
-        if more:
-            self._codec = zlib.decompressobj(31)
-        return more
+    def _next_member(self, data: bytes) -> bytes:
+        """Start on another member if one follows; its first two bytes may come apart."""
+        data, self._behind = self._behind + data, b""
+        if data.startswith(_GZIP_MAGIC):
+            self._codec = zlib.decompressobj(_GZIP)
+            return data
+        if data == _GZIP_MAGIC[:1]:
+            self._behind = data
+        else:
+            self._over = True
+        return b""
 
 
-CODINGS: dict[str, Callable[[], _Inflater]] = {
-    "gzip": lambda: _Zlib(31),
-    "x-gzip": lambda: _Zlib(31),
-    "deflate": lambda: _Zlib(15, -15),
+def _inflate_deflate(start: bytes) -> _Codec:
+    """Tell the two forms of deflate apart, zlib-wrapped and raw, by the check bits of a zlib header (RFC 1950)."""
+    wrapped = (
+        len(start) > 1 and start[0] & 0x0F == zlib.DEFLATED and int.from_bytes(start[:2], "big") % 31 == 0
+    )
+    return _Inflate(_ZLIB if wrapped else _RAW_DEFLATE)
+
+
+CODINGS: dict[str, Callable[[bytes], _Codec]] = {
+    "gzip": lambda _start: _Inflate(_GZIP),
+    "x-gzip": lambda _start: _Inflate(_GZIP),
+    "deflate": _inflate_deflate,
 }
-"""Coding name, lower case, to a fresh codec. Window bits: 31 gzip, 15 zlib, -15 raw."""
+"""Coding name, lower case, to what makes a fresh codec for a body that starts with these bytes."""
 
 
 def undo(chunks: Sequence[bytes], header: str) -> list[bytes]:
@@ -80,11 +89,12 @@ def undo(chunks: Sequence[bytes], header: str) -> list[bytes]:
     for name in reversed(names):
         if name not in CODINGS:
             raise CodingError(f"unknown content coding {name!r}")
-        pieces = _undo_one(pieces, CODINGS[name]())
+        start = b"".join(islice((piece for piece in pieces if piece), 2))
+        pieces = _undo_one(pieces, CODINGS[name](start))
     return pieces
 
 
-def _undo_one(chunks: Sequence[bytes], codec: _Inflater) -> list[bytes]:
+def _undo_one(chunks: Sequence[bytes], codec: _Codec) -> list[bytes]:
     pieces: list[bytes] = []
     left = DECODED_MAX_BYTES
     for chunk in chunks:

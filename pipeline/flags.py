@@ -74,8 +74,7 @@ FLAGS: dict[str, Flag] = {
     "unopened_item": _odd(
         "A delta named an item, block or part that was never opened; it was opened for it."
     ),
-    "late_delta": _lossy("A delta came for an item that was already closed; the closed item was kept."),
-    "orphan_delta": _lossy("A delta names nothing it could belong to."),
+    "late_delta": _lossy("A delta came for an item that was already closed."),
     "repeated_index": _odd("An index was used again for another item; both are kept."),
     "unexpected_shape": _lossy(
         "A member has a type that its dialect does not allow; it could not be merged."

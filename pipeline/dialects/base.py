@@ -60,8 +60,13 @@ class Reassembler:
         self._ended = True
 
     def finish(self) -> Assembly:
-        """Return what the stream amounted to. Call it once, after the last event."""
+        """Return what the stream amounted to. Call it once, after the last event.
+
+        An error that came as an event is put into the response as `error`, where an unstreamed answer would have it.
+        """
         response = self._assemble()
+        if self._error and not (response or {}).get("error"):
+            response = {**(response or {}), "error": self._error}
         if response is not None:
             join_pieces(response)
         return Assembly(response, self._is_terminal(), self._error, self._reasoning())

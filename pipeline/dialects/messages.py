@@ -55,6 +55,7 @@ class MessagesReassembler(Reassembler):
         self._message: Json | None = None
         self._blocks: list[tuple[int, _Block]] = []
         self._by_index: dict[int, _Block] = {}
+        self._last = -1
 
     def event(self, name: str, data: Json) -> Mark:
         """Take in one event; its own `type` decides, else the event's name."""
@@ -89,6 +90,7 @@ class MessagesReassembler(Reassembler):
 
     def _open(self, index: int, fields: Json) -> _Block:
         block = self._by_index[index] = _Block(fields)
+        self._last = max(self._last, index)
         self._blocks.append((index, block))
         return block
 
@@ -100,7 +102,7 @@ class MessagesReassembler(Reassembler):
         index = as_index(data.get("index"))
         if index is None or index in self._by_index:
             self.flags.add("repeated_index")
-            index = max(self._by_index, default=-1) + 1 if index is None else index
+            index = self._last + 1 if index is None else index
         self._open(index, fields)
 
     def _block_stop(self, data: Json) -> None:
@@ -110,7 +112,7 @@ class MessagesReassembler(Reassembler):
 
     def _place(self, data: Json) -> int:
         index = as_index(data.get("index"))
-        return index if index is not None else max(self._by_index, default=0)
+        return index if index is not None else max(self._last, 0)
 
     def _delta(self, data: Json) -> Mark:
         delta = data.get("delta")

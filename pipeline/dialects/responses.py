@@ -3,10 +3,10 @@
 The terminal event carries the whole response and is believed. Where it is missing, or came without the items that
 were streamed, the items built from the other events stand in: placed by `output_index`, else by `item_id`, since ids
 have been seen to change between events of one item. An item's `done` event is final; a delta behind it is flagged.
-Which event changes what is a table, `_DELTAS`.
+Which event changes what is a table, `DELTAS`.
 """
 
-from typing import Any, NamedTuple
+from typing import Any
 
 from pipeline.dialects.base import (
     Json,
@@ -20,6 +20,7 @@ from pipeline.dialects.base import (
     normal_finish,
     tool_call,
 )
+from pipeline.dialects.items import DELTAS, PARTS, Delta, Item
 from pipeline.dialects.quirks import SILENT_EVENTS
 
 _LIFECYCLE = frozenset(
@@ -46,74 +47,21 @@ _STATES = (
 """Ends of event types that tell an item's state; the item's own `done` event says the same."""
 
 
-class _Delta(NamedTuple):
-    """Where an event's text goes: the item's member, or member `field` of a part in the item's list `parts`.
-
-    `item` and `part` are the types that are opened where nothing was; `place` is the event's member with the part's
-    index, `text` the one with the text of a `.done` event.
-    """
-
-    item: str
-    field: str
-    mark: Mark
-    parts: str | None = None
-    part: str | None = None
-    place: str = "content_index"
-    text: str = "text"
-
-
-_DELTAS: dict[str, _Delta] = {
-    "response.output_text": _Delta("message", "text", Mark.CONTENT, "content", "output_text"),
-    "response.refusal": _Delta("message", "refusal", Mark.CONTENT, "content", "refusal", text="refusal"),
-    "response.reasoning_text": _Delta("reasoning", "text", Mark.REASONING, "content", "reasoning_text"),
-    "response.reasoning_summary_text": _Delta(
-        "reasoning", "text", Mark.REASONING, "summary", "summary_text", place="summary_index"
-    ),
-    "response.function_call_arguments": _Delta("function_call", "arguments", Mark.CONTENT, text="arguments"),
-    "response.mcp_call_arguments": _Delta("mcp_call", "arguments", Mark.CONTENT, text="arguments"),
-    "response.custom_tool_call_input": _Delta("custom_tool_call", "input", Mark.CONTENT, text="input"),
-    "response.code_interpreter_call_code": _Delta("code_interpreter_call", "code", Mark.CONTENT, text="code"),
-}
-"""Event type without `.delta` or `.done`, to where its text goes."""
-
-_PARTS: dict[str, tuple[str, str, str]] = {
-    "response.content_part": ("message", "content", "content_index"),
-    "response.reasoning_summary_part": ("reasoning", "summary", "summary_index"),
-}
-"""Event type without `.added` or `.done`, to the item opened for it, its list of parts, the member with the index."""
-
-_PART_LISTS = ("content", "summary")
-
-
-class _Item:
-    """One output item under construction; its lists of parts are kept by index until it is whole."""
-
-    def __init__(self, fields: Json) -> None:
-        self.fields = {key: value for key, value in fields.items() if key not in _PART_LISTS}
-        self.parts: dict[str, dict[int, Any]] = {}
-        self.done = False
-        for name in _PART_LISTS:
-            if isinstance(fields.get(name), list):
-                self.parts[name] = dict(enumerate(fields[name]))
-            elif name in fields:
-                self.fields[name] = fields[name]
-
-    def whole(self) -> Json:
-        return {
-            **self.fields,
-            **{name: [parts[at] for at in sorted(parts)] for name, parts in self.parts.items()},
-        }
-
-
 class ResponsesReassembler(Reassembler):
-    """Folds the events of the Responses API."""
+    """Folds the events of the Responses API.
+
+    `_doubts` are flags that only count if the response has to be built from the events.
+    """
 
     def __init__(self) -> None:
         super().__init__()
         self._envelope: Json | None = None
-        self._items: dict[int, _Item] = {}
+        self._items: dict[int, Item] = {}
         self._places: dict[str, int] = {}
+        self._last = -1
         self._number: int | None = None
+        self._closed = False
+        self._doubts: set[str] = set()
 
     def event(self, name: str, data: Json) -> Mark:
         """Take in one event; its own `type` decides, else the event's name."""
@@ -142,118 +90,131 @@ class ResponsesReassembler(Reassembler):
 
     def _lifecycle(self, kind: str, response: Any) -> None:  # noqa: ANN401 - whatever the provider put there
         terminal = kind in _TERMINAL
-        if self._ended:
+        if self._closed:
             self.flags.add("after_terminal")
-        if isinstance(response, dict):
-            old = self._envelope
-            if old and response.get("id") and old.get("id") not in (None, response["id"]):
-                self.flags.add("identity_changed")
-                response = {**response, "id": old["id"]}
-            if terminal or not self._ended:
-                self._envelope = dict(response)
-        elif terminal:
+        if not isinstance(response, dict):
             self.flags.add("unexpected_shape")
+        elif terminal or not self._closed:
+            old_id = (self._envelope or {}).get("id")
+            self._envelope = dict(response)
+            if old_id and response.get("id") not in (None, old_id):
+                self.flags.add("identity_changed")
+                self._envelope["id"] = old_id
+        self._closed = self._closed or terminal
         self._ended = self._ended or terminal
 
     def _output_item(self, data: Json, *, done: bool) -> None:
         fields = data.get("item")
         if not isinstance(fields, dict):
             return
-        index = as_index(data.get("output_index"))
-        if index is None:
-            index = self._places.get(as_text(fields.get("id")) or "", max(self._items, default=-1) + 1)
-        if index in self._items and not done:
-            self.flags.add("repeated_index")
-            return
-        item = self._items[index] = _Item(fields)
-        item.done = done
-        if item_id := as_text(fields.get("id")):
+        item_id = as_text(fields.get("id"))
+        index = self._place(data, item_id)
+        if index is None or (index in self._items and not done):
+            if index is not None:
+                self.flags.add("repeated_index")
+            index = self._last + 1
+        self._put(index, item_id, fields).done = done
+
+    def _put(self, index: int, item_id: str | None, fields: Json) -> Item:
+        item = self._items[index] = Item(fields)
+        self._last = max(self._last, index)
+        if item_id:
             self._places.setdefault(item_id, index)
+        return item
+
+    def _place(self, data: Json, item_id: str | None) -> int | None:
+        """Return where an item is: where its id was opened, else where the event says. Ids may change, too."""
+        known = self._places.get(item_id) if item_id else None
+        return known if known is not None else as_index(data.get("output_index"))
 
     def _inside(self, kind: str, data: Json) -> Mark:
         """Take in an event about the inside of an item."""
         stem, _, what = kind.rpartition(".")
-        delta = _DELTAS.get(stem)
+        delta = DELTAS.get(stem)
         if delta is not None and what in ("delta", "done"):
             return self._text(delta, data, done=what == "done")
-        if stem in _PARTS and what in ("added", "done"):
-            self._part(*_PARTS[stem], data)
+        if stem in PARTS and what in ("added", "done"):
+            self._part(*PARTS[stem], data)
         elif kind == "response.output_text.annotation.added":
             self._annotation(data)
         elif kind not in SILENT_EVENTS and not kind.endswith(_STATES):
-            self.flags.add("unknown_event")
+            self._doubts.add("unknown_event")
         return Mark.NOTHING
 
-    def _item(self, data: Json, kind: str) -> _Item | None:
-        """Return the item that an event speaks of, opened if need be; null where it is closed."""
-        index = as_index(data.get("output_index"))
+    def _item(self, data: Json, kind: str) -> Item:
+        """Return the item that an event speaks of, opened if need be."""
         item_id = as_text(data.get("item_id"))
+        index = self._place(data, item_id)
         if index is None:
-            index = self._places.get(item_id or "")
-        if index is None:
-            index = max(self._items, default=-1) + 1 if item_id else max(self._items, default=0)
+            index = self._last + 1 if item_id else max(self._last, 0)
         item = self._items.get(index)
         if item is None:
-            self.flags.add("unopened_item")
-            item = self._items[index] = _Item({"type": kind, **({"id": item_id} if item_id else {})})
-            if item_id:
-                self._places[item_id] = index
-        if item.done:
-            self.flags.add("late_delta")
-            return None
+            self._doubts.add("unopened_item")
+            item = self._put(index, item_id, {"type": kind, **({"id": item_id} if item_id else {})})
         return item
 
-    def _text(self, delta: _Delta, data: Json, *, done: bool) -> Mark:
+    def _text(self, delta: Delta, data: Json, *, done: bool) -> Mark:
         item = self._item(data, delta.item)
-        if item is None:
-            return Mark.NOTHING
-        target = item.fields if delta.parts is None else self._open_part(item, delta, data)
         text = data.get(delta.text if done else "delta")
+        mark = delta.mark if text and not done else Mark.NOTHING
+        if item.done:
+            self._doubts |= set() if done else {"late_delta"}
+            return mark
+        target = item.fields if delta.parts is None else self._open_part(item, delta, data)
         if not isinstance(text, str):
+            self._doubts.add("unexpected_shape")
             return Mark.NOTHING
         if done:
             target[delta.field] = text
         else:
             append_text(target, delta.field, text)
-            if data.get("logprobs") and isinstance(data["logprobs"], list):
-                target["logprobs"] = [*(target.get("logprobs") or []), *data["logprobs"]]
-        return delta.mark if text and not done else Mark.NOTHING
+            _extend(target, "logprobs", data.get("logprobs"))
+        return mark
 
-    def _open_part(self, item: _Item, delta: _Delta, data: Json) -> Json:
+    def _open_part(self, item: Item, delta: Delta, data: Json) -> Json:
         parts = item.parts.setdefault(delta.parts or "", {})
         part = parts.setdefault(as_index(data.get(delta.place)) or 0, {"type": delta.part})
         if not isinstance(part, dict):
-            self.flags.add("unexpected_shape")
+            self._doubts.add("unexpected_shape")
             return {}
         return part
 
     def _part(self, kind: str, parts: str, place: str, data: Json) -> None:
         part = data.get("part")
-        if isinstance(part, dict) and part.get("type") == "reasoning_text":
-            kind = "reasoning"
-        item = self._item(data, kind)
-        if item is not None and isinstance(part, dict):
-            item.parts.setdefault(parts, {})[as_index(data.get(place)) or 0] = dict(part)
+        if isinstance(part, dict):
+            item = self._item(data, "reasoning" if part.get("type") == "reasoning_text" else kind)
+            if not item.done:
+                item.parts.setdefault(parts, {})[as_index(data.get(place)) or 0] = dict(part)
 
     def _annotation(self, data: Json) -> None:
         item = self._item(data, "message")
-        if item is not None and "annotation" in data:
-            part = self._open_part(item, _DELTAS["response.output_text"], data)
-            old = part.get("annotations")
-            part["annotations"] = [*(old if isinstance(old, list) else ()), data["annotation"]]
+        if not item.done and "annotation" in data:
+            part = self._open_part(item, DELTAS["response.output_text"], data)
+            _extend(part, "annotations", [data["annotation"]])
 
     def _assemble(self) -> Json | None:
+        envelope = self._envelope
+        if envelope is not None and self._closed and (envelope.get("output") or not self._items):
+            return envelope
+        self.flags |= self._doubts
         items = [self._items[index].whole() for index in sorted(self._items)]
-        if self._envelope is None:
+        if envelope is None:
             return {"object": "response", "output": items} if items else None
-        if not items or self._envelope.get("output"):
-            return self._envelope
-        if self._ended:
+        if self._closed:
             self.flags.add("items_recovered")
-        return {**self._envelope, "output": items}
+        return {**envelope, "output": items or envelope.get("output")}
 
     def _is_terminal(self) -> bool:
         return self._ended
+
+
+def _extend(target: Json, key: str, entries: Any) -> None:  # noqa: ANN401 - whatever the provider put there
+    """Append entries to the list at `key`, in place."""
+    if entries and isinstance(entries, list):
+        old = target.get(key)
+        if not isinstance(old, list):
+            old = target[key] = []
+        old.extend(entries)
 
 
 _TOOLS: dict[str, str] = {
@@ -272,7 +233,7 @@ _TOOLS: dict[str, str] = {
 def read(response: Json) -> Meaning:
     """Say what a response object means."""
     output = as_list(response.get("output"))
-    calls = [_tool_call(item) for item in output if item.get("type") in _TOOLS]
+    calls = [_tool_call(item) for item in output if as_text(item.get("type")) in _TOOLS]
     status = as_text(response.get("status"))
     details = response.get("incomplete_details")
     reason = as_text(details.get("reason")) if isinstance(details, dict) else None

@@ -1,0 +1,69 @@
+"""Output items of a Responses stream: which event changes what of an item, and an item under construction.
+
+`DELTAS` and `PARTS` are the grammar of what happens inside an item, from the API reference; a new type is a row.
+"""
+
+from typing import Any, NamedTuple
+
+from pipeline.dialects.base import Json, Mark
+
+
+class Delta(NamedTuple):
+    """Where an event's text goes: the item's member, or member `field` of a part in the item's list `parts`.
+
+    `item` and `part` are the types that are opened where nothing was; `place` is the event's member with the part's
+    index, `text` the one with the text of a `.done` event.
+    """
+
+    item: str
+    field: str
+    mark: Mark
+    parts: str | None = None
+    part: str | None = None
+    place: str = "content_index"
+    text: str = "text"
+
+
+DELTAS: dict[str, Delta] = {
+    "response.output_text": Delta("message", "text", Mark.CONTENT, "content", "output_text"),
+    "response.refusal": Delta("message", "refusal", Mark.CONTENT, "content", "refusal", text="refusal"),
+    "response.reasoning_text": Delta("reasoning", "text", Mark.REASONING, "content", "reasoning_text"),
+    "response.reasoning_summary_text": Delta(
+        "reasoning", "text", Mark.REASONING, "summary", "summary_text", place="summary_index"
+    ),
+    "response.function_call_arguments": Delta("function_call", "arguments", Mark.CONTENT, text="arguments"),
+    "response.mcp_call_arguments": Delta("mcp_call", "arguments", Mark.CONTENT, text="arguments"),
+    "response.custom_tool_call_input": Delta("custom_tool_call", "input", Mark.CONTENT, text="input"),
+    "response.code_interpreter_call_code": Delta("code_interpreter_call", "code", Mark.CONTENT, text="code"),
+}
+"""Event type without `.delta` or `.done`, to where its text goes."""
+
+PARTS: dict[str, tuple[str, str, str]] = {
+    "response.content_part": ("message", "content", "content_index"),
+    "response.reasoning_part": ("reasoning", "content", "content_index"),
+    "response.reasoning_summary_part": ("reasoning", "summary", "summary_index"),
+}
+"""Event type without `.added` or `.done`, to the item opened for it, its list of parts, the member with the index."""
+
+_PART_LISTS = ("content", "summary")
+
+
+class Item:
+    """One output item under construction; its lists of parts are kept by index until it is whole."""
+
+    def __init__(self, fields: Json) -> None:
+        self.fields = {key: value for key, value in fields.items() if key not in _PART_LISTS}
+        self.parts: dict[str, dict[int, Any]] = {}
+        self.done = False
+        for name in _PART_LISTS:
+            if isinstance(fields.get(name), list):
+                self.parts[name] = dict(enumerate(fields[name]))
+            elif name in fields:
+                self.fields[name] = fields[name]
+
+    def whole(self) -> Json:
+        """Return the item, its parts in the order of their indexes."""
+        return {
+            **self.fields,
+            **{name: [parts[at] for at in sorted(parts)] for name, parts in self.parts.items()},
+        }
