@@ -10,11 +10,13 @@ settled, so that no run meets a full queue; a call that is not recorded makes th
 
 import argparse
 import asyncio
+import gc
 import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -32,12 +34,11 @@ EXCHANGES = {1: 300, 200: 60, 2000: 12}
 TARGET_US = 10.0
 TARGET_US_PER_CHUNK = 0.3
 
-REQUEST = b'{"model":"m","stream":true,"messages":[{"role":"user","content":"' + b"x" * 100_000 + b'"}]}'
+REQUEST = b'{"model":"m","stream":true,"messages":[{"role":"user","content":"' + b"x" * 20_000 + b'"}]}'
 CHUNK = (
     b'data: {"id":"chatcmpl-1","object":"chat.completion.chunk","created":1,"model":"m",'
     b'"choices":[{"index":0,"delta":{"content":" word"},"logprobs":null,"finish_reason":null}]}\n\n'
 )
-ROLLOUT = "overhead"
 HEADERS = [
     (b"host", b"127.0.0.1:8000"),
     (b"accept", b"application/json"),
@@ -47,7 +48,6 @@ HEADERS = [
     (b"authorization", b"Bearer none"),
     (b"x-stainless-lang", b"python"),
     (b"x-stainless-retry-count", b"0"),
-    (b"x-rollout-id", ROLLOUT.encode()),
     (b"content-length", str(len(REQUEST)).encode()),
 ]
 SCOPE = {
@@ -90,7 +90,10 @@ def streaming(chunks: int) -> App:
         "headers": [(b"content-type", b"text/event-stream")],
     }
 
-    async def app(_scope: Message, receive: Receive, send: Send) -> None:
+    async def app(scope: Message, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            await _live(receive, send)
+            return
         await receive()
         await send(start)
         for _ in range(chunks):
@@ -98,6 +101,29 @@ def streaming(chunks: int) -> App:
         await send({"type": "http.response.body", "body": b"", "more_body": False})
 
     return app
+
+
+async def _live(receive: Receive, send: Send) -> None:
+    for moment in ("startup", "shutdown"):
+        await receive()
+        await send({"type": f"lifespan.{moment}.complete"})
+
+
+@asynccontextmanager
+async def lifespan(app: App) -> AsyncIterator[None]:
+    """Start and end an application as a server does; capture drains at the end."""
+    to_app: asyncio.Queue[Message] = asyncio.Queue()
+    from_app: asyncio.Queue[Message] = asyncio.Queue()
+    task = asyncio.create_task(_as_task(app, to_app.get, from_app.put))
+    await to_app.put({"type": "lifespan.startup"})
+    await from_app.get()
+    yield
+    await to_app.put({"type": "lifespan.shutdown"})
+    await task
+
+
+async def _as_task(app: App, receive: Receive, send: Send) -> None:
+    await app({"type": "lifespan", "asgi": SCOPE["asgi"]}, receive, send)
 
 
 async def _receive() -> Message:
@@ -108,11 +134,13 @@ async def _send(_message: Message) -> None:
     return
 
 
-async def measure(app: App, exchanges: int) -> float:
+async def measure(app: App, exchanges: int, rollout: str) -> float:
     """Return the thread's CPU time for one exchange, us."""
+    scope = SCOPE | {"headers": [*HEADERS, (b"x-rollout-id", rollout.encode())]}
+    gc.collect()
     started = time.thread_time_ns()
     for _ in range(exchanges):
-        await app(dict(SCOPE), _receive, _send)
+        await app(dict(scope), _receive, _send)
     return (time.thread_time_ns() - started) / 1000 / exchanges
 
 
@@ -120,11 +148,13 @@ async def compare(chunks: int, config: CaptureConfig, store: CaptureStore, runs:
     """Alternate runs without and with capture; the first pair warms up and is not counted."""
     bare, captured = pass_through(streaming(chunks)), CaptureMiddleware(streaming(chunks), config)
     pairs = []
-    for _ in range(runs + 1):
-        without = await measure(bare, EXCHANGES[chunks])
-        with_capture = await measure(captured, EXCHANGES[chunks])
-        await asyncio.to_thread(store.settle, ROLLOUT)
-        pairs.append((without, with_capture - without))
+    async with lifespan(captured):
+        for number in range(runs + 1):
+            rollout = f"overhead-{chunks}-{number}"
+            without = await measure(bare, EXCHANGES[chunks], rollout)
+            with_capture = await measure(captured, EXCHANGES[chunks], rollout)
+            await store.asettle(rollout)
+            pairs.append((without, with_capture - without))
     counted = pairs[1:]
     return Cost(*(statistics.median(column) for column in zip(*counted, strict=True)))
 
@@ -151,7 +181,10 @@ async def run(directory: Path, runs: int) -> bool:
     config, store = CaptureConfig(enabled=True, directory=directory), CaptureStore(directory)
     costs = {chunks: await compare(chunks, config, store, runs) for chunks in EXCHANGES}
     within = report(costs)
-    driven, kept = sum(EXCHANGES.values()) * (runs + 1), len(store.read(ROLLOUT))
+    driven, kept = (
+        sum(EXCHANGES.values()) * (runs + 1),
+        sum(len(store.read(rollout)) for rollout in store.rollouts()),
+    )
     print(f"recorded: {kept} of {driven} exchanges")
     return within and kept == driven
 
