@@ -1,0 +1,83 @@
+from typing import Any
+
+import pytest
+
+from tests.exchanges import EVENT_STREAM, JSON_BODY, delta, events, record
+
+
+def message(fields: dict[str, Any], choice: int = 0) -> dict[str, Any]:
+    """Return the message of one choice of the response."""
+    found: dict[str, Any] = fields["response"]["choices"][choice]["message"]
+    return found
+
+
+def test_a_broken_event_loses_only_itself() -> None:
+    """An undecodable event is flagged and kept raw; the others are assembled."""
+    bad = "data: : X PROCESSING\n\n"
+    body = (
+        b": X PROCESSING\n\n"
+        + bad.encode()
+        + events(delta(content="a"), "{oops", "[1]", delta("stop"), done=True)
+    )
+    fields = record("chat", body)
+    assert message(fields)["content"] == "a"
+    assert fields["flags"] == ["undecodable_event"]
+    assert fields["response_raw"] == body.decode()
+    assert fields["complete"]
+
+
+def test_halves_of_a_character_in_two_events_are_joined() -> None:
+    """Text and arguments cut by UTF-16 unit are whole again, and nothing is lost."""
+    chunks = (
+        (
+            r'{"choices":[{"index":0,"delta":{"content":"hi \ud83d","tool_calls":[{"index":0,"id":"a","function":'
+            r'{"name":"f","arguments":"\"\ud83d"}}]}}]}'
+        ),
+        (
+            r'{"choices":[{"index":0,"delta":{"content":"\ude00!","tool_calls":[{"index":0,"function":'
+            r'{"arguments":"\ude00\""}}]},"finish_reason":"stop"}]}'
+        ),
+    )
+    fields = record("chat", events(*chunks, done=True))
+    assert message(fields)["content"] == "hi 😀!"
+    assert fields["tool_calls"][0]["arguments"] == "😀"
+    assert (fields["flags"], fields["response_raw"]) == (["surrogates_joined"], None)
+
+
+def test_numbers_that_json_does_not_have() -> None:
+    """An infinite log probability is kept as text with the raw bytes, and its chunk is not lost."""
+    numbers = '{"content":[{"logprob":-Infinity},{"logprob":NaN}]}'
+    chunk = '{"choices":[{"index":0,"delta":{"content":"b"},"logprobs":' + numbers + "}]}"
+    fields = record("chat", events(delta(content="a"), chunk, delta("stop"), done=True))
+    assert message(fields)["content"] == "ab"
+    assert fields["response"]["choices"][0]["logprobs"]["content"] == [
+        {"logprob": "-Infinity"},
+        {"logprob": "NaN"},
+    ]
+    assert (fields["flags"], fields["response_raw"] is not None) == (["lenient_response"], True)
+
+
+SHAPES = [
+    {"choices": 7},
+    {"choices": [None, 7, "x"]},
+    {"choices": [{"index": "0", "delta": 7}]},
+    {"choices": [{"index": 0, "delta": {"tool_calls": 7}}]},
+    {"choices": [{"index": 0, "delta": {"tool_calls": [7, None, {"function": 7}]}}]},
+    {"choices": [{"index": 0, "delta": {"content": {"a": 1}}}, {"index": 0, "delta": {"content": "x"}}]},
+    {"choices": [{"index": 0, "logprobs": 7, "finish_reason": {}}]},
+    {"choices": [{"index": -1, "delta": {"role": {}, "content": [[], 7]}}]},
+    {"id": {}, "model": [], "usage": [], "choices": []},
+]
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("streamed", [True, False])
+def test_unexpected_shapes_never_raise(shape: dict[str, Any], *, streamed: bool) -> None:
+    """Members of any type, in any place, give a record, streamed and not."""
+    body = (
+        events(delta(content="a"), shape, delta("stop", content="b"), done=True)
+        if streamed
+        else events(shape)[6:-2]
+    )
+    fields = record("chat", body, response_headers=EVENT_STREAM if streamed else JSON_BODY)
+    assert fields["response"]

@@ -1,0 +1,158 @@
+from typing import Any
+
+import pytest
+
+from tests.exchanges import delta, events, record
+
+
+def call(**fields: object) -> dict[str, Any]:
+    """Make a chunk with one fragment of a tool call."""
+    return delta(tool_calls=[fields])
+
+
+def calls(fields: dict[str, Any]) -> list[tuple[Any, Any, Any]]:
+    """Return the tool calls of the response as (id, name, arguments)."""
+    message = fields["response"]["choices"][0]["message"]
+    return [
+        (one.get("id"), one["function"].get("name"), one["function"]["arguments"])
+        for one in message["tool_calls"]
+    ]
+
+
+TOOL_CALLS: dict[str, tuple[list[dict[str, Any]], list[tuple[Any, Any, Any]]]] = {
+    "parallel calls, fragments interleaved": (
+        [
+            call(index=0, id="a", function={"name": "f", "arguments": ""}),
+            call(index=1, id="b", function={"name": "g", "arguments": '{"y"'}),
+            call(index=0, function={"arguments": '{"x":1}'}),
+            call(index=1, function={"arguments": ":2}"}),
+        ],
+        [("a", "f", '{"x":1}'), ("b", "g", '{"y":2}')],
+    ),
+    "one index for all": (
+        [call(index=0, id=name, function={"name": "w", "arguments": f'{{"c":"{name}"}}'}) for name in "ABC"],
+        [(name, "w", f'{{"c":"{name}"}}') for name in "ABC"],
+    ),
+    "one index for all, each in fragments": (
+        [
+            call(index=0, id="A", function={"name": "w", "arguments": "{"}),
+            call(index=0, function={"arguments": "}"}),
+            call(index=0, id="B", function={"name": "w", "arguments": "["}),
+            call(index=0, id="A", function={"name": "w", "arguments": " "}),
+            call(index=0, id="B", function={"arguments": "]"}),
+        ],
+        [("A", "w", "{} "), ("B", "w", "[]")],
+    ),
+    "id repeated on a continuation": (
+        [
+            call(index=0, id="A", function={"name": "w", "arguments": "{"}),
+            call(index=0, id="A", function={"arguments": "}"}),
+        ],
+        [("A", "w", "{}")],
+    ),
+    "id empty on a continuation": (
+        [
+            call(index=0, id="A", function={"name": "w", "arguments": "{"}),
+            call(index=0, id="", function={"arguments": "}"}),
+        ],
+        [("A", "w", "{}")],
+    ),
+    "id changing on nameless continuations": (
+        [
+            call(index=0, id="A", function={"name": "w", "arguments": "{"}),
+            call(index=0, id="B", function={"arguments": "}"}),
+        ],
+        [("A", "w", "{}")],
+    ),
+    "index null or absent": (
+        [
+            call(index=None, id="a", function={"name": "f", "arguments": '{"x":1}'}),
+            call(id="b", function={"name": "g", "arguments": '{"y":'}),
+            call(index=None, id=None, function={"arguments": "2}"}),
+        ],
+        [("a", "f", '{"x":1}'), ("b", "g", '{"y":2}')],
+    ),
+    "two entries in one delta, both without index": (
+        [
+            delta(
+                tool_calls=[
+                    {"id": "a", "function": {"name": "f", "arguments": "{}"}},
+                    {"id": "b", "function": {"name": "f", "arguments": "[]"}},
+                ]
+            )
+        ],
+        [("a", "f", "{}"), ("b", "f", "[]")],
+    ),
+    "neither index nor id, names tell": (
+        [call(function={"name": "f", "arguments": "{}"}), call(function={"name": "g", "arguments": "[]"})],
+        [(None, "f", "{}"), (None, "g", "[]")],
+    ),
+    "first chunk with two entries of one index": (
+        [
+            delta(
+                tool_calls=[
+                    {"index": 0, "id": "a", "function": {"name": "f"}},
+                    {"index": 0, "function": {"arguments": "{}"}},
+                ]
+            )
+        ],
+        [("a", "f", "{}")],
+    ),
+    "name in fragments": (
+        [
+            call(index=0, id="a", function={"name": "get_"}),
+            call(index=0, function={"name": "x", "arguments": "{}"}),
+        ],
+        [("a", "get_x", "{}")],
+    ),
+    "whole name repeated": (
+        [
+            call(index=0, id="a", function={"name": "f"}),
+            call(index=0, function={"name": "f", "arguments": "{}"}),
+        ],
+        [("a", "f", "{}")],
+    ),
+    "indexes out of order": (
+        [
+            call(index=1, id="b", function={"name": "g", "arguments": "1"}),
+            call(index=0, id="a", function={"name": "f", "arguments": "0"}),
+        ],
+        [("a", "f", "0"), ("b", "g", "1")],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", TOOL_CALLS)
+def test_tool_calls_are_told_apart(name: str) -> None:
+    """Fragments reach the call that they belong to, whatever a server does with indexes, ids and names."""
+    chunks, expected = TOOL_CALLS[name]
+    fields = record("chat", events(*chunks, delta("tool_calls"), done=True))
+    assert calls(fields) == expected
+    assert [one["call_id"] for one in fields["tool_calls"]] == [one[0] for one in expected]
+    assert fields["finish"] == "tool_calls"
+    assert fields["response_raw"] is None
+
+
+def test_broken_arguments_stay_the_text_they_are() -> None:
+    """Arguments cut by a token limit are kept and flagged; whole ones are parsed in `tool_calls`."""
+    chunks = [
+        call(index=0, id="a", function={"name": "f", "arguments": '{"x":'}),
+        call(index=1, id="b", function={"name": "g", "arguments": '{"y":1}'}),
+    ]
+    fields = record("chat", events(*chunks, delta("tool_calls"), done=True))
+    assert [one["arguments"] for one in fields["tool_calls"]] == ['{"x":', {"y": 1}]
+    assert fields["flags"] == ["invalid_arguments"]
+
+
+def test_custom_tools_and_the_legacy_function_call() -> None:
+    """Free-text input is appended and never parsed; the legacy single call is a tool call, too."""
+    custom = [
+        call(index=0, id="a", type="custom", custom={"name": "py", "input": "1"}),
+        call(index=0, custom={"input": "2"}),
+    ]
+    fields = record("chat", events(*custom, delta("tool_calls"), done=True))
+    assert fields["tool_calls"] == [{"call_id": "a", "name": "py", "arguments": "12", "type": "custom"}]
+    legacy = [delta(function_call={"name": "f", "arguments": "{"}), delta(function_call={"arguments": "}"})]
+    fields = record("chat", events(*legacy, delta("function_call"), done=True))
+    assert fields["response"]["choices"][0]["message"]["function_call"] == {"name": "f", "arguments": "{}"}
+    assert fields["tool_calls"][0]["arguments"] == {}
