@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from .errors import CaptureConfigError, CaptureError
     from .install import install
     from .middleware import CaptureMiddleware
+    from .status import InFlight, ServerStatus, Status
     from .store import CaptureStore, PendingCall, Settled, StoredRecord
 
 __all__ = [  # noqa: RUF022 - grouped by who needs them
@@ -38,6 +39,9 @@ __all__ = [  # noqa: RUF022 - grouped by who needs them
     "Settled",
     "PendingCall",
     "Gap",
+    "Status",
+    "ServerStatus",
+    "InFlight",
     # What is raised.
     "CaptureError",
     "CaptureConfigError",
@@ -56,6 +60,9 @@ _HOMES = {
     "Settled": "capture.store",
     "PendingCall": "capture.store",
     "Gap": "pipeline.gaps",
+    "Status": "capture.status",
+    "ServerStatus": "capture.status",
+    "InFlight": "capture.status",
     "CaptureError": "capture.errors",
     "CaptureConfigError": "capture.errors",
 }

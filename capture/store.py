@@ -18,6 +18,7 @@ from pipeline.stems import stem_of
 
 from .following import aread_bytes, follow_records
 from .reading import Reading, StoredRecord, parse_records, read_bytes, tail_is_torn, with_notes
+from .status import Status, read_status
 
 __all__ = ["CaptureStore", "PendingCall", "Settled", "StoredRecord"]
 
@@ -70,7 +71,7 @@ class CaptureStore:
 
         A tail without its line end counts as damage only if no writer holds the file.
         """
-        return self._read_stem(stem_of(rollout_id))
+        return self.read_stem(stem_of(rollout_id))
 
     def follow(self, rollout_id: str) -> AsyncIterator[StoredRecord]:
         """Yield records as they are appended, from the first one, until the caller stops.
@@ -94,17 +95,25 @@ class CaptureStore:
     def gaps(self, rollout_id: str | None = None) -> list[Gap]:
         """Return what is known to be missing of a rollout, or of all: lost, dropped, failed calls, damaged lines."""
         stems = self.stems() if rollout_id is None else [stem_of(rollout_id)]
-        return [gap for stem in stems for gap in self._gaps_of(stem)]
+        return [gap for stem in stems for gap in self.gaps_beside(stem, self.read_stem(stem))]
 
-    def _gaps_of(self, stem: str) -> list[Gap]:
+    def status(self) -> Status:
+        """Look at every server process that writes here: what it counts, and what is in flight.
+
+        A server process that died is accounted for as `settle` would, and is then among the retired.
+        """
+        return read_status(self.directory)
+
+    def gaps_beside(self, stem: str, reading: Reading) -> list[Gap]:
+        """Return what is missing of one file, given what was read of it."""
         text = read_bytes(gap_files.gap_path(self.directory, stem))
         named = [] if text is None else gap_files.parse_gaps(text)
-        reading = self._read_stem(stem)
         present = {record.model_call_id for record in reading.records} if named else set()
         missing = [gap for gap in named if gap.model_call_id not in present]
         return missing + [Gap(model_call_id=None, code=gap_files.DAMAGED)] * reading.damaged
 
-    def _read_stem(self, stem: str) -> Reading:
+    def read_stem(self, stem: str) -> Reading:
+        """Do what `read_available` does for a file by its name, as `stems` gives it."""
         path = gap_files.record_path(self.directory, stem)
         text = read_bytes(path) or b""
         reading = parse_records(text)
@@ -116,7 +125,7 @@ class CaptureStore:
         """Return the id behind a file name: the name itself, or what the file's first record says."""
         if stem_of(stem) == stem:
             return stem
-        records = self._read_stem(stem).records
+        records = self.read_stem(stem).records
         return records[0].rollout_id if records else None
 
     def _settling(self, rollout_id: str | None) -> Settling:

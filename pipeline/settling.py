@@ -60,6 +60,7 @@ class Settling:
         self._clock = clock
         self._began = clock()
         self._directory = directory
+        self._stem = stem
         self._states = SPAN_ALL if stem is None else slots.UNFINISHED
         self._ledgers: list[LedgerView] = []
         self._waited: list[Waited] = []
@@ -68,7 +69,7 @@ class Settling:
         for path in ledger_paths(directory):
             if (ledger := LedgerView.open(path)) is not None:
                 self._ledgers.append(ledger)
-                self._look(ledger, stem)
+                self._look(ledger)
 
     @property
     def waited_s(self) -> float:
@@ -94,29 +95,24 @@ class Settling:
         complete = not (pending or gaps or self._unaccountable)
         return Settled(complete, self.waited_s, pending, gaps, tuple(self._unaccountable))
 
-    def _look(self, ledger: LedgerView, stem: str | None) -> None:
+    def _look(self, ledger: LedgerView) -> None:
         """Take one ledger's part of the snapshot."""
-        calls = [call for call in ledger.calls(self._states) if stem is None or call.view.stem == stem]
+        calls = [call for call in ledger.calls(self._states) if self._stem in (None, call.view.stem)]
         if not ledger.here:
             if takeover.missing_calls(calls, self._directory):
                 self._unaccountable.append(ledger.path.name)
-        elif not self._bury(ledger, stem):
+        elif not self._bury(ledger):
             self._waited += [Waited(ledger, call) for call in calls]
 
     def _still(self, entry: Waited) -> bool:
         return entry.ledger.still(entry.call, self._states) is not None
 
-    def _bury(self, ledger: LedgerView, stem: str | None = None) -> bool:
-        """Take a dead ledger over, or leave it to whoever did; whether it is dead."""
-        if not ledger.here or not ledger.try_lock():
-            return False
-        try:
-            if not ledger.gone:
-                for name, gaps in takeover.take_over(ledger, self._directory).items():
-                    self._lost += gaps if stem in (None, name) else []
-        finally:
-            ledger.unlock()
-        return True
+    def _bury(self, ledger: LedgerView) -> bool:
+        """Take a ledger over if it is dead, and keep what it lost of this settle's calls; whether it is dead."""
+        lost = takeover.bury(ledger, self._directory)
+        for stem, gaps in (lost or {}).items():
+            self._lost += gaps if self._stem in (None, stem) else []
+        return lost is not None
 
     def _pending(self, entry: Waited) -> PendingCall:
         view = entry.ledger.still(entry.call, self._states) or entry.call.view

@@ -35,6 +35,8 @@ SUMMED = (
     "unslotted",
     "captured_bytes",
     "annotations",
+    "uncorrelated_skipped",
+    "capture_errors",
 )
 
 
@@ -45,6 +47,20 @@ class Totals(msgspec.Struct):
     processes: int = 0
     lost: int = 0
     counts: dict[str, int] = {}
+
+
+def bury(ledger: LedgerView, directory: Path) -> dict[str, list[Gap]] | None:
+    """Take a dead ledger over, or leave it to whoever did already; return the gaps by stem.
+
+    None for one that may still be written for, or that another host or an earlier boot left: its lock says nothing
+    here. The file stays where the directory cannot be written.
+    """
+    if not ledger.here or not ledger.try_lock():
+        return None
+    try:
+        return {} if ledger.gone else take_over(ledger, directory)
+    finally:
+        ledger.unlock()
 
 
 def take_over(ledger: LedgerView, directory: Path) -> dict[str, list[Gap]]:
