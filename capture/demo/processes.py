@@ -82,11 +82,11 @@ def serve(
         stop(process)
 
 
-def stop(process: subprocess.Popen[bytes]) -> None:
-    """End a process: SIGTERM, and SIGKILL after `STOP_TIMEOUT_S`."""
+def stop(process: subprocess.Popen[bytes], timeout_s: float = STOP_TIMEOUT_S) -> None:
+    """End a process: SIGTERM, and SIGKILL if it is still there after the timeout."""
     process.terminate()
     try:
-        process.wait(STOP_TIMEOUT_S)
+        process.wait(timeout_s)
     except subprocess.TimeoutExpired:
         process.kill()
         process.wait()
