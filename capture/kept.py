@@ -22,46 +22,62 @@ class Budget:
 
 
 class Kept:
-    """One body. `size` is the whole body's, also where chunks were let go."""
+    """One body: the chunks that are kept, and of those let go their size and the digest of the whole.
 
-    __slots__ = ("_budget", "_max_bytes", "_sha256", "_taken", "allowance", "chunks", "size")
+    `allowance` is what `chunks` may hold in all before `keep` must be asked; -1 once bytes are let go. `kept_size`
+    is the size of `chunks` where somebody has added it up anyway.
+    """
+
+    __slots__ = ("_budget", "_let_go", "_max_bytes", "_sha256", "_taken", "allowance", "chunks", "kept_size")
 
     def __init__(self, budget: Budget, max_bytes: int) -> None:
         self.chunks: list[bytes] = []
-        self.size = 0
-        self.allowance = min(FIRST_ALLOWANCE_BYTES, max_bytes)
+        self.allowance = min(max_bytes, FIRST_ALLOWANCE_BYTES)
+        self.kept_size: int | None = None
         self._budget = budget
         self._max_bytes = max_bytes
+        self._let_go = 0
         self._taken = 0
         self._sha256: Any = None
 
-    def keep(self, body: Any) -> bool:  # noqa: ANN401 - bytes, or what an application sends in their place
-        """Keep a chunk, by reference where it is bytes, else copied; whether it was kept."""
-        data = body if type(body) is bytes else bytes(body)
-        self.size += len(data)
-        if self.size > self.allowance and not self._extend(data):
+    @property
+    def size(self) -> int:
+        """The whole body's size, also of what was let go."""
+        kept = sum(map(len, self.chunks)) if self.kept_size is None else self.kept_size
+        return kept + self._let_go
+
+    def keep(self, data: bytes, size: int) -> bool:
+        """Keep a chunk that brings the kept ones to `size` bytes, or let it go; whether it was kept."""
+        if size > self.allowance and not self._extend(size):
+            self._let(data)
             return False
         self.chunks.append(data)
         return True
 
     def release(self) -> bytes | None:
         """Give the share back; return the digest of the whole where the body was cut."""
-        self._budget.held -= self._taken
-        self._taken = 0
+        if self._taken:
+            self._budget.held -= self._taken
+            self._taken = 0
         return None if self._sha256 is None else self._sha256.digest()
 
-    def _extend(self, data: bytes) -> bool:
-        """Take more of the shared bound for a chunk that crosses the allowance, or begin to let go."""
+    def _extend(self, size: int) -> bool:
+        """Take more of the shared bound; whether `size` is within the allowance then."""
+        if self._sha256 is not None or size > self._max_bytes:
+            return False
         budget = self._budget
-        if self._sha256 is None and self.size <= self._max_bytes:
-            steps = -(-(self.size - self.allowance) // STEP_BYTES)
-            if budget.held + steps * STEP_BYTES <= budget.max_bytes:
-                budget.held += steps * STEP_BYTES
-                self._taken += steps * STEP_BYTES
-                self.allowance += steps * STEP_BYTES
-                return True
+        more = -(-(size - self.allowance) // STEP_BYTES) * STEP_BYTES
+        if budget.held + more > budget.max_bytes:
+            return False
+        budget.held += more
+        self._taken += more
+        self.allowance = min(self.allowance + more, self._max_bytes)
+        return True
+
+    def _let(self, data: bytes) -> None:
+        """Let a chunk go, and all that follow it."""
         if self._sha256 is None:
             self._sha256 = hashlib.sha256(b"".join(self.chunks))
             self.allowance = -1
+        self._let_go += len(data)
         self._sha256.update(data)
-        return False

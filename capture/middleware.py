@@ -19,7 +19,7 @@ from .annotate import set_current
 from .config import CaptureConfig
 from .folder import check_directory
 from .recorder import Recorder
-from .routes import Prefixed, Route, Router
+from .routes import Prefixed, Router
 from .tap import Message, Receive, Scope, Send, Tap
 
 ASGIApp: TypeAlias = Callable[[Scope, Receive, Send], Awaitable[None]]
@@ -56,28 +56,34 @@ class CaptureMiddleware:
 
     async def _serve_http(self, scope: Scope, receive: Receive, send: Send) -> None:
         prefixed = self._router.strip(scope)
-        route = None
-        if self.config.enabled and INSIDE not in scope:
-            route = self._router.route(scope, prefixed)
+        tap = self._begin(scope, prefixed) if self.config.enabled and INSIDE not in scope else None
         scope = self._stripped(scope, prefixed)
-        if route is None or (route.stem is None and self._skips_uncorrelated()):
+        if tap is None:
             await self.app(scope, receive, send)
         else:
-            await self._capture(route, scope, receive, send)
+            await self._serve_tapped(tap, self.app, scope, receive, send)
 
-    async def _capture(self, route: Route, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one exchange under a Tap."""
+    def _begin(self, scope: Scope, prefixed: Prefixed | None) -> Tap | None:
+        """Decide whether this exchange is captured, and begin; a fault of our own lets it pass uncaptured."""
         try:
-            tap = Tap(self._running(), route, scope)
+            route = self._router.route(scope, prefixed)
+            if route is None:
+                return None
+            recorder = self._running()
+            if route.stem is None and self.config.uncorrelated == "skip":
+                recorder.count_uncorrelated()
+                return None
+            return Tap(recorder, route, scope)
         except Exception as error:  # noqa: BLE001 - capture may be broken, serving may not
-            log.error("capture_not_begun", error=f"{type(error).__name__}: {error}")
-            await self.app(scope, receive, send)
-            return
+            self._count_error(error)
+            return None
+
+    @staticmethod
+    async def _serve_tapped(tap: Tap, app: ASGIApp, scope: Scope, receive: Receive, send: Send) -> None:
         set_current(tap.exchange)
-        inner = {**scope, INSIDE: True, "state": {**(scope.get("state") or {}), "capture": tap.exchange}}
-        tapped_receive, tapped_send = tap.wrap(receive, send)
+        state = {**(scope.get("state") or {}), "capture": tap.exchange}
         try:
-            await self.app(inner, tapped_receive, tapped_send)
+            await app({**scope, INSIDE: True, "state": state}, tap.wrap_receive(receive), tap.wrap_send(send))
         except BaseException as error:
             tap.end(error)
             raise
@@ -106,11 +112,11 @@ class CaptureMiddleware:
         if self._recorder is not None:
             sharing.leave(self._recorder.pipeline)
 
-    def _skips_uncorrelated(self) -> bool:
-        if self.config.uncorrelated != "skip":
-            return False
-        self._running().count_uncorrelated()
-        return True
+    def _count_error(self, error: Exception) -> None:
+        if self._recorder is not None:
+            self._recorder.count_error(error)
+        else:
+            log.error("capture_not_begun", error=f"{type(error).__name__}: {error}")
 
     @staticmethod
     def _stripped(scope: Scope, prefixed: Prefixed | None) -> Scope:

@@ -29,6 +29,10 @@ BAGGAGE: Final = "baggage"
 BAGGAGE_MEMBER: Final = "rollout.id"
 UNCORRELATED: Final = Correlation("none")
 
+KEPT_ROUTES: Final = 1024
+KEPT_ROUTE_BYTES: Final = 1000
+"""More rollouts than run at once, and ids of the usual size: bounded, whatever clients send."""
+
 _PATH_SAFE = "/:@!$&'()*+,;=-._~"
 """What RFC 3986 lets stand in a path undecoded."""
 
@@ -45,18 +49,20 @@ class Prefixed(msgspec.Struct, frozen=True, gc=False):
 
 
 class Route(msgspec.Struct, frozen=True, gc=False):
-    """One call that is captured. `rollout_id` and `stem` are null where no rule named a rollout."""
+    """One kind of call that is captured. `rollout_id` and `stem` are null where no rule named a rollout."""
 
     rollout_id: str | None
     stem: str | None
     dialect: str
     path: str
-    raw_path: bytes | None
     correlation: Correlation
 
 
 class Router:
-    """The routing rules of one configuration, laid out for speed. Holds no state of any request."""
+    """The routing rules of one configuration, laid out for speed.
+
+    Calls of a rollout come by the hundred with the same path and id, so the latest routes are kept.
+    """
 
     def __init__(self, config: CaptureConfig) -> None:
         self._prefix = config.rollout_prefix
@@ -68,6 +74,7 @@ class Router:
         self._prefix_rank = len(headers)
         self._baggage_rank = len(headers) + 1
         self._ranks = _spelled((*headers, None, BAGGAGE, *SESSION_HEADERS))
+        self._known: dict[tuple[Any, ...], Route] = {}
 
     def strip(self, scope: Mapping[str, Any]) -> Prefixed | None:
         """Find the rollout prefix in an HTTP or WebSocket scope; null where the path does not carry it."""
@@ -104,15 +111,30 @@ class Router:
         dialect = self._dialects.get(path[start:] if start else path)
         if dialect is None:
             return None
-        correlation = self._correlate(scope["headers"], prefixed)
+        ranks = self._ranks
+        said = [(ranks[name], value) for name, value in scope["headers"] if name in ranks]
+        key = (path, dialect, prefixed and prefixed.rollout_id, *said)
+        return self._known.get(key) or self._remember(key, path, dialect, said, prefixed)
+
+    def _remember(
+        self,
+        key: tuple[Any, ...],
+        path: str,
+        dialect: str,
+        said: list[tuple[int, Any]],
+        prefixed: Prefixed | None,
+    ) -> Route:
+        correlation = self._correlate(said, prefixed)
         rollout_id = correlation.value
         stem = None if rollout_id is None else stem_of(rollout_id)
-        raw = scope.get("raw_path") if prefixed is None else prefixed.raw_path
-        return Route(rollout_id, stem, dialect, path, raw, correlation)
+        route = Route(rollout_id, stem, dialect, path, correlation)
+        if sum(len(value) for _, value in said) + len(rollout_id or "") <= KEPT_ROUTE_BYTES:
+            if len(self._known) >= KEPT_ROUTES:
+                self._known.clear()
+            self._known[key] = route
+        return route
 
-    def _correlate(self, headers: Iterable[Any], prefixed: Prefixed | None) -> Correlation:
-        ranks = self._ranks
-        said = [(ranks[name], value) for name, value in headers if name in ranks]
+    def _correlate(self, said: list[tuple[int, Any]], prefixed: Prefixed | None) -> Correlation:
         if not said:
             return UNCORRELATED if prefixed is None else Correlation("prefix", prefixed.rollout_id)
         return self._weigh(said, prefixed)

@@ -84,7 +84,25 @@ SECRET_ENDINGS: Final = (
 
 MASK: Final = b"***"
 
+SPELLINGS_MAX: Final = 2000
+"""Names as they were spelled, whose decision is remembered; clients invent names, so there is a bound."""
+
 _NAMES = frozenset(name for names in KEPT.values() for name in names)
+
+
+class _Spellings(dict[bytes, bytes | None]):
+    """Header name as sent to its lower-case form if it is kept, else None; decided once for each spelling."""
+
+    def __missing__(self, name: bytes) -> bytes | None:
+        low = name.lower()
+        kept = low if low in _NAMES or low.startswith(KEPT_FAMILIES) else None
+        if len(self) < SPELLINGS_MAX and len(name) <= LONGEST_NAME:
+            self[name] = kept
+        return kept
+
+
+LONGEST_NAME: Final = 100
+_SPELLINGS = _Spellings()
 
 
 def reduce_headers(headers: Iterable[Any]) -> Headers:
@@ -100,7 +118,7 @@ def reduce_headers(headers: Iterable[Any]) -> Headers:
             [
                 (low, value if type(value) is bytes else _as_bytes(value))
                 for name, value in headers
-                if (low := name.lower()) in _NAMES or low.startswith(KEPT_FAMILIES)
+                if (low := _SPELLINGS[name]) is not None
             ]
         )
     except (TypeError, ValueError, AttributeError):

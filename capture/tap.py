@@ -42,11 +42,11 @@ class Tap:
         "_request",
         "_request_read",
         "_response",
-        "_response_start",
         "_route",
         "_scope",
-        "_send_wait",
+        "_sent",
         "_slot",
+        "_start",
         "_started_at",
         "_status",
         "_times",
@@ -57,34 +57,33 @@ class Tap:
 
     def __init__(self, recorder: Recorder, route: Route, scope: Scope) -> None:
         self._zero = _clock()
-        self._started_at = time.time()
+        self._started_at = started_at = time.time()
         self._recorder = recorder
         self._route = route
         self._scope = scope
         self.seq, call_id = recorder.next_call()
-        stem = route.stem or recorder.uncorrelated_stem(self._started_at)
+        stem = route.stem or recorder.uncorrelated_stem(started_at)
         self.exchange = CurrentExchange(call_id, route.rollout_id, stem, route.dialect)
-        self._slot = recorder.open(call_id, self._started_at, stem)
-        limit = recorder.body_max_bytes
-        self._request = Kept(recorder.budget, limit)
-        self._response = Kept(recorder.budget, limit)
+        self._slot = recorder.open(call_id, started_at, stem)
+        self._request = Kept(recorder.budget, recorder.body_max_bytes)
+        self._response = Kept(recorder.budget, recorder.body_max_bytes)
         self._times: list[int] = []
-        self._send_wait = 0
+        self._sent: list[int] = []
+        self._headers: Any = ()
         self._status: int | None = None
-        self._headers: Any = None
         self._request_read: int | None = None
-        self._response_start: int | None = None
+        self._start: int | None = None
         self._disconnect: int | None = None
         self._failure: Failure | None = None
         self._listened = self._double_start = self._complete = self._done = False
 
-    def wrap(self, receive: Receive, send: Send) -> tuple[Receive, Send]:
-        """Return the two callables that the application gets."""
-        saw_request, saw_response = self._saw_request, self._saw_response
-        count_error = self._recorder.count_error
+    def wrap_receive(self, receive: Receive) -> Receive:
+        """Return the `receive` that the application gets."""
+        saw_request, count_error = self._saw_request, self._recorder.count_error
 
         async def tapped_receive() -> Message:
-            self._listened = self._request_read is not None
+            if self._request_read is not None:
+                self._listened = True
             message = await receive()
             try:
                 saw_request(message)
@@ -92,24 +91,47 @@ class Tap:
                 count_error(error)
             return message
 
+        return tapped_receive
+
+    def wrap_send(self, send: Send) -> Send:
+        """Return the `send` that the application gets.
+
+        A plain chunk takes the short way: two list items, two clocks and a sum. What is no bytes, lacks a key or
+        crosses the allowance takes the long one.
+        """
+        see_closely, response = self._see_closely, self._response
+        keep, keep_time, keep_sent = response.chunks.append, self._times.append, self._sent.append
+        size, allowance = 0, response.allowance
+
         async def tapped_send(message: Message) -> None:
+            nonlocal size, allowance, keep_sent
             now = _clock()
-            last = False
             try:
-                last = saw_response(message, now)
-            except Exception as error:  # noqa: BLE001 - as above
-                count_error(error)
+                body, more = message["body"], message["more_body"]
+                plain = type(body) is bytes and size + len(body) <= allowance
+            except Exception:  # noqa: BLE001 - the long way looks closer, and counts what is a fault
+                plain = False
+            if plain:
+                size += len(body)
+                keep(body)
+                keep_time(now)
+            else:
+                more, size = see_closely(message, now, size)
+                allowance = response.allowance
+                keep_sent = _ignore if allowance < 0 else keep_sent
             try:
                 await send(message)
             except BaseException as error:
-                self._send_raised(error, last=last)
+                keep_sent(_clock())
+                self._send_raised(error, last=not more)
                 raise
-            self._send_wait += _clock() - now
-            if last:
+            keep_sent(_clock())
+            if not more and not self._done:
+                response.kept_size = size
                 self._complete = True
                 self.end(None)
 
-        return tapped_receive, tapped_send
+        return tapped_send
 
     def end(self, error: BaseException | None) -> None:
         """Hand the exchange over, unless that was done; `error` is what the application raised."""
@@ -125,9 +147,8 @@ class Tap:
                 return
             if error is not None and self._failure is None:
                 self._failure = describe(error, source_of(error))
-            notes = taken(self.exchange)
+            recorder.offer(self._raw_exchange(ended, *digests), self._slot)
             send_late_notes(self.exchange, recorder.offer_note)
-            recorder.offer(self._raw_exchange(ended, digests, notes), self._slot)
         except Exception as fault:  # noqa: BLE001 - as above
             recorder.count_error(fault)
 
@@ -136,28 +157,46 @@ class Tap:
         if kind == "http.request":
             body = message.get("body")
             if body:
-                self._request.keep(body)
+                kept = self._request
+                data = body if type(body) is bytes else bytes(body)
+                kept.keep(data, len(data) if not kept.chunks else kept.size + len(data))
             if not message.get("more_body"):
                 self._request_read = _clock() - self._zero
         elif kind == "http.disconnect" and self._disconnect is None and not self._done:
             self._disconnect = _clock() - self._zero
 
-    def _saw_response(self, message: Message, now: int) -> bool:
-        """Note a message on its way to the client; whether it is the last one."""
-        kind = message["type"]
-        if kind == "http.response.body":
-            body = message.get("body")
-            if body and self._response.keep(body):
-                self._times.append(now - self._zero)
-            return not message.get("more_body")
-        if kind == "http.response.start":
-            if self._response_start is not None:
-                self._double_start = True
-                return False
-            self._status = message.get("status")
-            self._headers = message.get("headers")
-            self._response_start = now - self._zero
-        return False
+    def _see_closely(self, message: Message, now: int, size: int) -> tuple[bool, int]:
+        """Look at a message that is no plain chunk; a fault of our own is counted."""
+        try:
+            return self._saw_response(message, now, size)
+        except Exception as fault:  # noqa: BLE001 - capture may be broken, serving may not
+            self._recorder.count_error(fault)
+            return True, size
+
+    def _saw_response(self, message: Message, now: int, size: int) -> tuple[bool, int]:
+        """Note any message on its way to the client: whether more is to come, and the bytes kept so far.
+
+        Each adds one chunk (an empty one for a message without a body) and one time, until bytes are let go.
+        """
+        more, data = True, b""
+        if message["type"] == "http.response.body":
+            more = bool(message.get("more_body"))
+            body = message.get("body") or b""
+            data = body if type(body) is bytes else bytes(body)
+        elif message["type"] == "http.response.start":
+            self._saw_start(message, now)
+        if self._response.keep(data, size + len(data)):
+            self._times.append(now)
+            size += len(data)
+        return more, size
+
+    def _saw_start(self, message: Message, now: int) -> None:
+        if self._start is not None:
+            self._double_start = True
+            return
+        self._start = now - self._zero
+        self._status = message.get("status")
+        self._headers = message.get("headers") or ()
 
     def _send_raised(self, error: BaseException, *, last: bool) -> None:
         """Keep what the server's `send` raised first: the application may hide it behind one of its own."""
@@ -167,12 +206,11 @@ class Tap:
             self.end(error)
 
     def _raw_exchange(
-        self,
-        ended: int,
-        digests: tuple[bytes | None, bytes | None],
-        notes: tuple[dict[str, Any] | None, list[dict[str, Any]] | None],
+        self, ended: int, request_sha256: bytes | None, response_sha256: bytes | None
     ) -> RawExchange:
         scope, route, exchange = self._scope, self._route, self.exchange
+        annotations, events = taken(exchange)
+        query = scope.get("query_string")
         return RawExchange(
             call_id=exchange.call_id,
             seq=self.seq,
@@ -182,17 +220,16 @@ class Tap:
             correlation=route.correlation,
             method=scope["method"],
             path=route.path,
-            query=mask_query(scope.get("query_string") or b""),
+            query=mask_query(query) if query else "",
             http_version=scope.get("http_version"),
             request_headers=reduce_headers(scope["headers"]),
-            response_headers=reduce_headers(self._headers or ()),
+            response_headers=reduce_headers(self._headers),
             status_code=self._status,
             started_at=self._started_at,
             request_read_ns=self._request_read,
-            response_start_ns=self._response_start,
+            response_start_ns=self._start,
             disconnect_ns=self._disconnect,
             ended_ns=ended,
-            send_wait_ns=self._send_wait,
             response_complete=self._complete,
             listened=self._listened,
             double_start=self._double_start,
@@ -200,10 +237,16 @@ class Tap:
             request_chunks=tuple(self._request.chunks),
             response_chunks=tuple(self._response.chunks),
             response_times_ns=tuple(self._times),
+            response_sent_ns=tuple(self._sent),
+            zero_ns=self._zero,
             request_bytes=self._request.size,
             response_bytes=self._response.size,
-            request_sha256=digests[0],
-            response_sha256=digests[1],
-            annotations=notes[0],
-            events=notes[1],
+            request_sha256=request_sha256,
+            response_sha256=response_sha256,
+            annotations=annotations,
+            events=events,
         )
+
+
+def _ignore(_: int) -> None:
+    """Stand where a list's `append` was, once bytes are let go."""

@@ -43,12 +43,15 @@ class Failure(msgspec.Struct, frozen=True):
     status_code: int | None = None
 
 
-class RawExchange(msgspec.Struct, frozen=True, kw_only=True, tag="exchange", tag_field="kind"):
+class RawExchange(msgspec.Struct, frozen=True, kw_only=True, tag="exchange", tag_field="kind", gc=False):
     """One HTTP request and its response as they crossed the server's edge. Immutable, undecoded.
 
-    Times are nanoseconds since the scope was received (`started_at`, Unix seconds), null where the thing never
-    happened. `request_bytes` and `response_bytes` are whole sizes; where `request_sha256` or `response_sha256`
-    is set, the chunks are only the first part of that body, and the digest is of the whole.
+       Times are nanoseconds since the scope was received (`started_at`, Unix seconds), null where the thing never
+       happened. Only the response's chunks have theirs as readings of the monotonic clock, before and after `send`,
+       with `zero_ns` as its reading at the start: to subtract is not the event loop's work. Empty chunks stand for
+       messages without a body. A worker gets offsets, no empty chunks, and the sum of the waits in `send_wait_ns`.
+    `request_bytes` and `response_bytes` are whole sizes; where `request_sha256` or `response_sha256`
+       is set, the chunks are only the first part of that body, and the digest is of the whole.
     """
 
     call_id: bytes
@@ -77,6 +80,8 @@ class RawExchange(msgspec.Struct, frozen=True, kw_only=True, tag="exchange", tag
     request_chunks: tuple[bytes, ...] = ()
     response_chunks: tuple[bytes, ...] = ()
     response_times_ns: tuple[int, ...] = ()
+    response_sent_ns: tuple[int, ...] = ()
+    zero_ns: int = 0
     request_bytes: int = 0
     response_bytes: int = 0
     request_sha256: bytes | None = None

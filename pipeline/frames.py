@@ -17,7 +17,7 @@ from .exchange import EXCHANGE_FORMAT, Annotation, RawExchange
 from .gaps import Gap
 from .settings import PipelineSettings, ServerIdentity
 
-FORMAT = 1000 + EXCHANGE_FORMAT
+FORMAT = 100 + EXCHANGE_FORMAT
 """Grows with the frame's own shape or with the exchange's."""
 
 _HEADER = struct.Struct("<HBBIIQQQ")
@@ -87,10 +87,13 @@ def pack(cargo: Cargo, ticket: int, flags: int) -> list[bytes]:
         return [_HEADER.pack(FORMAT, kind, flags, len(head), 0, 0, 0, ticket), head]
     request, response = cargo.request_chunks, cargo.response_chunks
     head = _encode(
-        msgspec.structs.replace(cargo, request_chunks=(), response_chunks=(), response_times_ns=())
+        msgspec.structs.replace(
+            cargo, request_chunks=(), response_chunks=(), response_times_ns=(), response_sent_ns=()
+        )
     )
     lengths = array("Q", map(len, response))
-    packed = lengths.tobytes() + array("Q", cargo.response_times_ns).tobytes()
+    clocks = array("Q", cargo.response_times_ns) + array("Q", cargo.response_sent_ns)
+    packed = (lengths + clocks).tobytes()
     sizes = len(head), len(packed), sum(map(len, request)), sum(lengths)
     return [_HEADER.pack(FORMAT, kind, flags, *sizes, ticket), head, packed, *request, *response]
 
@@ -117,16 +120,20 @@ def read_frame(read: Callable[[int], bytes]) -> Frame | None:
 
 
 def _with_bodies(cargo: RawExchange, packed: bytes, request: bytes, response: bytes) -> RawExchange:
-    """Put the bodies back, the response cut as it was sent."""
+    """Put the bodies back: the response cut as it was sent, without empty chunks, its times as offsets."""
     words = array("Q")
     words.frombytes(packed)
-    count = len(words) // 2
-    edges = accumulate(words[:count], initial=0)
+    count = len(words) // 3
+    lengths, times, sent = words[:count], words[count : 2 * count], words[2 * count :]
+    edges = pairwise(accumulate(lengths, initial=0))
+    zero = cargo.zero_ns
     return msgspec.structs.replace(
         cargo,
         request_chunks=(request,) if request else (),
-        response_chunks=tuple(response[start:end] for start, end in pairwise(edges)),
-        response_times_ns=tuple(words[count:]),
+        response_chunks=tuple(response[start:end] for start, end in edges if start < end),
+        response_times_ns=tuple(time - zero for length, time in zip(lengths, times, strict=True) if length),
+        send_wait_ns=cargo.send_wait_ns + sum(sent) - sum(times),
+        zero_ns=0,
     )
 
 

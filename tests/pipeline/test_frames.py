@@ -28,8 +28,11 @@ def exchange(**changes: object) -> RawExchange:
         "ended_ns": 10,
         "failure": Failure("builtins.ValueError", "no", "app", 502),
         "request_chunks": (b"ab", b"c"),
-        "response_chunks": (b"12", b"3", b"4567"),
-        "response_times_ns": (1, 2, 1 << 40),
+        "response_chunks": (b"", b"12", b"3", b"4567", b""),
+        "response_times_ns": (100, 101, 102, 1 << 40, (1 << 40) + 1),
+        "response_sent_ns": (100, 103, 104, (1 << 40) + 7, (1 << 40) + 1),
+        "zero_ns": 100,
+        "send_wait_ns": 5,
         "annotations": {"a": [1, None, "x"]},
         "request_bytes": 3,
         "response_bytes": 7,
@@ -53,12 +56,19 @@ def test_cargo_round_trip(cargo: frames.Cargo) -> None:
 
 
 def test_exchange_round_trip() -> None:
-    """An exchange keeps its response's chunks and times; its request arrives as one chunk."""
+    """An exchange's chunks arrive as sent, times as offsets, waits summed; the request is one chunk."""
     sent = exchange()
     data = io.BytesIO(b"".join(frames.pack(sent, 1, 0)))
     frame = frames.read_frame(data.read)
     assert frame is not None
-    assert frame.cargo == exchange(request_chunks=(b"abc",))
+    assert frame.cargo == exchange(
+        request_chunks=(b"abc",),
+        response_chunks=(b"12", b"3", b"4567"),
+        response_times_ns=(1, 2, (1 << 40) - 100),
+        response_sent_ns=(),
+        zero_ns=0,
+        send_wait_ns=5 + 2 + 2 + 7,
+    )
 
 
 def test_bodies_are_not_copied() -> None:
