@@ -31,6 +31,7 @@ class Tap:
     """The observer of one exchange."""
 
     __slots__ = (
+        "_closing",
         "_complete",
         "_disconnect",
         "_done",
@@ -38,6 +39,7 @@ class Tap:
         "_failure",
         "_headers",
         "_listened",
+        "_over",
         "_recorder",
         "_request",
         "_request_read",
@@ -76,6 +78,7 @@ class Tap:
         self._disconnect: int | None = None
         self._failure: Failure | None = None
         self._listened = self._double_start = self._complete = self._done = False
+        self._closing = self._over = False
 
     def wrap_receive(self, receive: Receive) -> Receive:
         """Return the `receive` that the application gets."""
@@ -119,6 +122,8 @@ class Tap:
                 more, size = see_closely(message, now, size)
                 allowance = response.allowance
                 keep_sent = _ignore if allowance < 0 else keep_sent
+            if not more:
+                self._closing = True
             try:
                 await send(message)
             except BaseException as error:
@@ -162,7 +167,18 @@ class Tap:
                 kept.keep(data, len(data) if not kept.chunks else kept.size + len(data))
             if not message.get("more_body"):
                 self._request_read = _clock() - self._zero
-        elif kind == "http.disconnect" and self._disconnect is None and not self._done:
+        elif kind == "http.disconnect":
+            self._saw_disconnect()
+
+    def _saw_disconnect(self) -> None:
+        """Note that the client left, unless the last message was sent before.
+
+        ASGI tells an application that the response is over by the same message. Under hypercorn it comes while the
+        last `send` is still waiting, which a framework that listens then cancels.
+        """
+        if self._closing:
+            self._over = True
+        elif self._disconnect is None:
             self._disconnect = _clock() - self._zero
 
     def _see_closely(self, message: Message, now: int, size: int) -> tuple[bool, int]:
@@ -203,7 +219,8 @@ class Tap:
         if self._failure is None and isinstance(error, Exception):
             self._failure = describe(error, "send")
         if last:
-            self.end(error)
+            self._complete = self._over and not isinstance(error, Exception)
+            self.end(None if self._complete else error)
 
     def _raw_exchange(
         self, ended: int, request_sha256: bytes | None, response_sha256: bytes | None
