@@ -5,6 +5,7 @@ answer streams with JSON and the other way round. Events go through the dialect'
 response itself; both are then read by the dialect.
 """
 
+from itertools import chain
 from typing import Any, NamedTuple
 
 from pipeline.bodies import BodyError, decode, embed, heal, heal_text
@@ -106,10 +107,7 @@ def _read_events(dialect: str, raw: bytes, arrivals: Arrivals, flags: set[str]) 
         return Answer("unreadable", raw, frozenset(flags | {"undecodable_response"}), tokens=tokens)
     stream = _Stream(row.reassembler(), tokens)
     parser = EventParser()
-    for event in parser.feed(raw):
-        stream.take(event)
-    for event in parser.close():
-        flags.add("unterminated_event")
+    for event in chain(parser.feed(raw), parser.close()):
         stream.take(event)
     assembly = stream.reassembler.finish()
     flags |= stream.flags | stream.reassembler.flags
@@ -146,6 +144,8 @@ class _Stream:
     def take(self, event: Event) -> None:
         if event.stray:
             self.flags.add("stray_line")
+        if not event.ended:
+            self.flags.add("unterminated_event")
         if event.data is None:
             return
         if event.data.strip() == _DONE:

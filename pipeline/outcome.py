@@ -20,8 +20,8 @@ class Facts(NamedTuple):
     """What the rules look at.
 
     `ended` is the stream's terminal event or a whole unstreamed body; `error` the provider's error as it came, from
-    stream or body; `failed` and `incomplete` are states by which the provider says so without one. `body` is `none`
-    (nothing came), `json`, `events` or `unreadable`; `cut` that not all of it was kept.
+    stream or body; `failed`, `incomplete` and `pending` are states that the provider names without one. `body` is
+    `none` (nothing came), `json`, `events` or `unreadable`; `cut` that not all of it was kept.
     """
 
     exchange: RawExchange
@@ -30,6 +30,7 @@ class Facts(NamedTuple):
     error: Any = None
     failed: bool = False
     incomplete: bool = False
+    pending: bool = False
     cut: bool = False
 
     @property
@@ -140,7 +141,7 @@ def judge(facts: Facts, headers: dict[str, str]) -> Outcome:
     said = read_error(facts.error) if facts.error else ProviderError()
     name, rule = next((name, rule) for name, rule in RULES.items() if rule.holds(facts))
     category = rule.category(facts, said)
-    complete = name == "whole" and not facts.cut
+    complete = name == "whole" and not facts.cut and not facts.pending
     note = None if category is None else _note(category, rule.source, said, facts, headers)
     return Outcome(complete, _delivery(facts), note)
 

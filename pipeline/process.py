@@ -109,6 +109,7 @@ def _facts(exchange: RawExchange, answer: Answer) -> Facts:
         error=said,
         failed=answer.meaning.failed,
         incomplete=answer.meaning.incomplete,
+        pending=answer.meaning.pending,
         cut=exchange.response_sha256 is not None,
     )
 

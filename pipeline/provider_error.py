@@ -1,7 +1,7 @@
 """A provider's error, in any of the shapes that servers send, to its code, type, message and category.
 
-The code decides first, then the type, then the HTTP status, then, only for context overflow, a table of phrases:
-providers word it differently, and texts that merely speak of `max_tokens` must not be taken for it.
+The code decides first, then, only for context overflow, a table of phrases, then the type. Providers word overflow
+differently, and texts that merely speak of `max_tokens` must not be taken for it.
 """
 
 import re
@@ -101,7 +101,15 @@ def read_error(error: Any) -> ProviderError:  # noqa: ANN401 - whatever the prov
     message = next(
         (value for key in ("message", "detail", "msg") if isinstance(value := error.get(key), str)), None
     )
-    return ProviderError(code, kind, message, _by_name(code) or _by_phrase(message) or _by_name(kind))
+    return ProviderError(code, kind, message, _category(code, kind, message))
+
+
+def _category(code: str | int | None, kind: str | None, message: str | None) -> str | None:
+    """Let a telling code decide; one that only says "bad request" leaves the word to the text."""
+    named = _by_name(code)
+    if named not in {None, "client_error"}:
+        return named
+    return _by_phrase(message) or named or _by_name(kind)
 
 
 def _is_code(value: Any) -> bool:  # noqa: ANN401 - whatever the provider put there

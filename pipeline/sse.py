@@ -33,13 +33,14 @@ class Event(NamedTuple):
 
     `name` is the `event` field, empty where there was none. `data` is null where no `data` line came: the standard
     dispatches no such event, but it shows what the peer wrote. `stray` counts lines that are neither a comment nor
-    a field of the standard.
+    a field of the standard. `ended` is false where the body ended before the event's empty line.
     """
 
     name: bytes
     data: bytes | None
     end: int
     stray: int = 0
+    ended: bool = True
 
 
 class EventParser:
@@ -59,10 +60,12 @@ class EventParser:
         return list(self._events(blocks))
 
     def close(self) -> list[Event]:
-        """Return what the end of the body left unfinished: no event or one."""
+        """Return what only the end of the body decides: an event that waited for a LF, and one left unfinished."""
+        blocks = self._cut_returns(last=True) if self._returns else []
+        events = list(self._events(blocks))
         rest = bytes(self._buffer)
         self._buffer.clear()
-        return list(self._events([(rest, len(rest))])) if rest else []
+        return events + [event._replace(ended=False) for event in self._events([(rest, len(rest))])]
 
     def _cut(self) -> list[tuple[bytes, int]]:
         """Cut whole blocks off the buffer where LF is the only line end: each with its length, end included."""
@@ -74,16 +77,17 @@ class EventParser:
         self._searched = max(0, len(self._buffer) - 1)
         return [(block, len(block) + 2) for block in blocks]
 
-    def _cut_returns(self) -> list[tuple[bytes, int]]:
+    def _cut_returns(self, *, last: bool = False) -> list[tuple[bytes, int]]:
         """Cut whole blocks off the buffer where any line end may come.
 
-        A CR at the buffer's end may be the first half of a CRLF, so an end of event there waits for the next byte.
+        A CR at the buffer's end may be the first half of a CRLF, so an end of event there waits for the next byte,
+        unless these are the `last`.
         """
         text = self._buffer
         blocks: list[tuple[bytes, int]] = []
         start = 0
         for end in _EMPTY_LINE.finditer(text, self._searched):
-            if end.end() == len(text) and text.endswith(b"\r"):
+            if end.end() == len(text) and text.endswith(b"\r") and not last:
                 break
             blocks.append((bytes(text[start : end.start()]), end.end() - start))
             start = end.end()

@@ -82,7 +82,11 @@ class Reassembler:
 
 
 class Meaning(NamedTuple):
-    """A response in the record's words. Null is unknown. `failed` is a status by which the provider gave up."""
+    """A response in the record's words. Null is unknown.
+
+    `failed`, `incomplete` and `pending` are states that the provider itself names: it gave up, it stopped early, it
+    has not answered yet (a background response).
+    """
 
     model: str | None = None
     response_id: str | None = None
@@ -95,8 +99,8 @@ class Meaning(NamedTuple):
     error: Any = None
     incomplete: bool = False
     failed: bool = False
+    pending: bool = False
     invalid_arguments: bool = False
-    is_answer: bool = False
 
 
 class Dialect(NamedTuple):

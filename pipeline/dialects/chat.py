@@ -212,7 +212,6 @@ def read(response: Json) -> Meaning:
         error=response.get("error") or (response if response.get("object") == "error" else None),
         failed=failed,
         invalid_arguments=not all(valid for _, valid in calls),
-        is_answer=bool(choices),
     )
 
 

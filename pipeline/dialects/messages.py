@@ -219,7 +219,6 @@ def read(response: Json) -> Meaning:
         usage=usage if isinstance(usage, dict) else None,
         error=response.get("error"),
         invalid_arguments=not all(valid for _, valid in calls),
-        is_answer="content" in response,
     )
 
 

@@ -237,7 +237,8 @@ def read(response: Json) -> Meaning:
     status = as_text(response.get("status"))
     details = response.get("incomplete_details")
     reason = as_text(details.get("reason")) if isinstance(details, dict) else None
-    reason = reason or (status if status not in ("queued", "in_progress") else None)
+    pending = status in ("queued", "in_progress")
+    reason = reason or (None if pending else status)
     usage = response.get("usage")
     return Meaning(
         model=as_text(response.get("model")),
@@ -251,8 +252,8 @@ def read(response: Json) -> Meaning:
         error=response.get("error"),
         incomplete=status == "incomplete",
         failed=status == "failed",
+        pending=pending,
         invalid_arguments=not all(valid for _, valid in calls),
-        is_answer="output" in response,
     )
 
 

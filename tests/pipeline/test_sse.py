@@ -45,6 +45,15 @@ def test_any_cut_gives_the_same_events(name: str) -> None:
         assert parse(chunks) == whole
 
 
+@pytest.mark.parametrize("line_end", [b"\n", b"\r\n", b"\r"])
+def test_only_a_missing_empty_line_is_told_as_such(line_end: bytes) -> None:
+    """The last event is whole with its empty line, also where that ends in CR, and told as unfinished without."""
+    body = b"data: 1" + line_end * 2 + b"data: 2" + line_end
+    assert [event.ended for event in parse([body])] == [True, False]
+    for chunks in cuts(body + line_end):
+        assert [event.ended for event in parse(chunks)] == [True, True]
+
+
 def test_names_and_offsets() -> None:
     """An event carries its name, and the offset just behind its empty line."""
     body = b"event: ping\ndata: 1\n\n: x\n\ndata: 2\n\n"

@@ -1,0 +1,215 @@
+from typing import Any
+
+import pytest
+
+from pipeline.exchange import Failure
+from pipeline.outcome import RULES, Facts, judge
+from tests.exchanges import JSON_BODY, delta, events, exchange, record
+
+PART = events(delta(content="a"))
+WHOLE = events(delta("stop", content="a"), done=True)
+OBJECT = b'{"choices":[{"index":0,"message":{"content":"a"},"finish_reason":"stop"}]}'
+ERROR = b'{"error":{"message":"no","code":"model_not_found","type":"t"}}'
+LEFT = {"disconnect_ns": 5, "response_complete": False}
+APP = {"failure": Failure("builtins.ValueError", "bad", "app"), "response_complete": False}
+SEND = {"failure": Failure("builtins.OSError", "gone", "send"), "response_complete": False}
+CANCELLED = {"failure": Failure("asyncio.CancelledError", "", "cancelled"), "response_complete": False}
+JSON = {"response_headers": JSON_BODY}
+BARE: dict[str, Any] = {"status_code": None, "response_headers": (), "response_complete": False}
+
+Row = tuple[bytes, dict[str, Any], str | None, bool, str, str | None]
+"""Body, changes to the exchange, then what is expected: category, complete, delivery, source of the error."""
+
+ROWS: dict[str, Row] = {
+    "stream, ended": (WHOLE, {}, None, True, "sent", None),
+    "stream, ended, client left behind the end": (WHOLE, LEFT, None, True, "client_gone", None),
+    "stream, ended, application failed behind the end": (WHOLE, APP, None, True, "failed", None),
+    "stream, ended, nobody listened": (WHOLE, {"listened": False}, None, True, "unknown", None),
+    "stream, client left": (PART, LEFT, "cancelled", False, "client_gone", "client"),
+    "stream, client left, task cancelled": (
+        PART,
+        {**CANCELLED, **LEFT},
+        "cancelled",
+        False,
+        "client_gone",
+        "client",
+    ),
+    "stream, send failed": (PART, SEND, "cancelled", False, "client_gone", "client"),
+    "stream, application failed": (PART, APP, "exception", False, "failed", "app"),
+    "stream, task cancelled": (PART, CANCELLED, "cancelled", False, "failed", "app"),
+    "stream, just stops": (PART, {}, "stream_truncated", False, "sent", "stream"),
+    "body, whole": (OBJECT, JSON, None, True, "sent", None),
+    "body, whole, client left": (OBJECT, {**JSON, **LEFT}, None, True, "client_gone", None),
+    "body, half, client left": (OBJECT[:9], {**JSON, **LEFT}, "cancelled", False, "client_gone", "client"),
+    "body, half": (OBJECT[:9], JSON, "capture_parse_error", False, "sent", "capture"),
+    "body, an error in a 200": (ERROR, JSON, "not_found", False, "sent", "provider"),
+    "body, an error with a status": (
+        ERROR,
+        {**JSON, "status_code": 500},
+        "upstream_error",
+        False,
+        "sent",
+        "provider",
+    ),
+    "web page in a 200": (b"<html>", JSON, "capture_parse_error", False, "sent", "capture"),
+    "web page in a 502": (
+        b"<html>",
+        {**JSON, "status_code": 502},
+        "upstream_error",
+        False,
+        "sent",
+        "provider",
+    ),
+    "empty 200": (b"", JSON, "capture_parse_error", False, "sent", "capture"),
+    "204": (b"", {"status_code": 204, "response_headers": ()}, None, False, "sent", None),
+    "HEAD": (b"", {"method": "HEAD", "response_headers": ()}, None, False, "sent", None),
+    "redirect": (b"", {"status_code": 307, "response_headers": ()}, None, False, "sent", None),
+    "no response": (b"", BARE, "exception", False, "failed", "app"),
+    "no response, client left": (b"", {**BARE, **LEFT}, "cancelled", False, "client_gone", "client"),
+    "no response, application failed": (b"", {**BARE, **APP}, "exception", False, "failed", "app"),
+    "response cut by capture": (
+        PART,
+        {"response_sha256": b"x"},
+        "capture_parse_error",
+        False,
+        "sent",
+        "capture",
+    ),
+    "429 for a stream": (b'{"detail":"slow"}', {"status_code": 429}, "rate_limit", False, "sent", "provider"),
+}
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_how_exchanges_end(name: str) -> None:
+    """Category, completeness, delivery and source of every way an exchange can end."""
+    body, changes, category, complete, delivery, source = ROWS[name]
+    fields = record("chat", body, **changes)
+    assert (fields["error_category"], fields["complete"], fields["delivery"]) == (
+        category,
+        complete,
+        delivery,
+    )
+    assert (fields["error"] or {}).get("source") == source
+    assert fields["status_code"] == changes.get("status_code", 200)
+    if body in (PART, WHOLE):
+        assert fields["response"]["choices"][0]["message"]["content"] == "a"
+
+
+def test_every_rule_is_reached() -> None:
+    """Each row of the table decides for some exchange of this file, so none is dead."""
+    reached = set()
+    for body, changes, *_ in ROWS.values():
+        raw = exchange("chat", body, **changes)
+        kind = (
+            "events"
+            if body in (PART, WHOLE)
+            else "json"
+            if body.startswith(b"{")
+            else "none"
+            if not body
+            else "unreadable"
+        )
+        ended = body in (WHOLE, OBJECT, ERROR)
+        facts = Facts(raw, ended, kind, error=body == ERROR, cut=raw.response_sha256 is not None)
+        reached.add(next(rule for rule, row in RULES.items() if row.holds(facts)))
+    assert reached == set(RULES)
+
+
+STATUSES = {
+    400: "client_error",
+    401: "auth",
+    403: "auth",
+    404: "not_found",
+    408: "timeout",
+    413: "client_error",
+    422: "client_error",
+    429: "rate_limit",
+    500: "upstream_error",
+    503: "upstream_error",
+    504: "timeout",
+    529: "upstream_error",
+}
+
+
+@pytest.mark.parametrize("status", STATUSES)
+def test_statuses(status: int) -> None:
+    """Each HTTP status has its category, whatever the body is."""
+    for body in (b"", b"<html>", ERROR, b'[{"error":{"code":1}}]', b'"no"'):
+        fields = record("chat", body, status_code=status, response_headers=JSON_BODY)
+        assert (fields["error_category"], fields["complete"]) == (STATUSES[status], False)
+
+
+EXCEPTIONS = {
+    "asyncio.TimeoutError": "timeout",
+    "httpx.ReadTimeout": "timeout",
+    "builtins.ConnectionResetError": "connection",
+    "aiohttp.ClientConnectorError": "connection",
+    "connections.Odd": "exception",
+    "builtins.ValueError": "exception",
+}
+
+
+@pytest.mark.parametrize("name", EXCEPTIONS)
+def test_exceptions(name: str) -> None:
+    """An exception's class name tells timeouts and connections; its own status decides before that."""
+    fields = record("chat", b"", **{**BARE, "failure": Failure(name, "text", "app")})
+    assert (fields["error_category"], fields["error"]["type"]) == (EXCEPTIONS[name], name)
+    fields = record("chat", b"", **{**BARE, "failure": Failure(name, "text", "app", 429)})
+    assert (fields["error_category"], fields["status_code"]) == ("rate_limit", None)
+
+
+OVERFLOWS = {
+    '{"error":{"code":"context_length_exceeded","message":"x"}}': True,
+    '{"error":{"message":"This model\'s maximum context length is 8192 tokens. However, you requested 9000"}}': True,
+    '{"type":"error","error":{"type":"invalid_request_error","message":"prompt is too long: 210000 tokens"}}': True,
+    '{"object":"error","message":"The input exceeds the context window of this model","code":400}': True,
+    '{"error":{"message":"max_tokens must be at least 1","code":400}}': False,
+    '{"error":{"message":"max_tokens is too large: 99999. This model supports at most 4096 tokens"}}': False,
+    '{"error":{"message":"maximum number of tools exceeded"}}': False,
+}
+
+
+@pytest.mark.parametrize("body", OVERFLOWS)
+def test_context_overflow_is_told_apart(body: str) -> None:
+    """Overflow is known by code or phrase; texts about `max_tokens` are not taken for it."""
+    fields = record("chat", body.encode(), status_code=400, response_headers=JSON_BODY)
+    assert fields["error_category"] == ("context_length_exceeded" if OVERFLOWS[body] else "client_error")
+
+
+@pytest.mark.parametrize(
+    ("headers", "wait", "retryable"),
+    [
+        ({}, None, True),
+        ({"retry-after": "7"}, 7.0, True),
+        ({"retry-after": "7", "retry-after-ms": "1500"}, 1.5, True),
+        ({"retry-after": "Wed, 21 Oct 2026 07:28:00 GMT"}, None, True),
+        ({"retry-after": "nan", "x-should-retry": "false"}, None, False),
+        ({"retry-after": "-1"}, None, True),
+    ],
+)
+def test_when_to_come_back(headers: dict[str, str], wait: float | None, *, retryable: bool) -> None:
+    """Seconds and milliseconds are read, a date is unknown, and the server's own word on retrying wins."""
+    pairs = tuple((name.encode(), value.encode()) for name, value in headers.items())
+    error = record("chat", ERROR, status_code=429, response_headers=pairs)["error"]
+    assert (error["retry_after_s"], error["retryable"]) == (wait, retryable)
+
+
+def test_a_quota_is_not_retryable() -> None:
+    """A permanent code under a rate limit's status is not retryable."""
+    body = b'{"error":{"code":"insufficient_quota","message":"pay"}}'
+    error = record("chat", body, status_code=429, response_headers=JSON_BODY)["error"]
+    assert (error["category"], error["code"], error["retryable"]) == (
+        "rate_limit",
+        "insufficient_quota",
+        False,
+    )
+
+
+@pytest.mark.parametrize(
+    "error", ["text", 7, [], [[]], {}, {"error": []}, {"code": {}, "type": 7, "message": []}, None]
+)
+def test_errors_of_any_shape_never_raise(error: object) -> None:
+    """An error may be anything; the status still gives the category."""
+    outcome = judge(Facts(exchange("chat", status_code=500), ended=True, body="json", error=error), {})
+    assert outcome.error is not None
+    assert outcome.error.category == "upstream_error"
