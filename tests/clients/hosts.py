@@ -1,0 +1,132 @@
+"""ASGI servers of every make with capture on, as real processes, and a client that can hang up.
+
+The client speaks HTTP/1.1 on a raw socket, so that it alone decides when the connection ends and how: by FIN as a
+program that closes, or by RST as one that dies. In-process clients and SDKs hide both.
+"""
+
+import os
+import socket
+import struct
+import subprocess
+import sys
+import time
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager, suppress
+from pathlib import Path
+
+import anyio
+from anyio.abc import SocketAttribute, SocketStream
+
+from capture.demo.processes import LOOPBACK, Server, ServerStartError, free_port, stop
+
+TARGET = "capture.asgi:app"
+ROOT = Path(__file__).resolve().parent.parent.parent
+START_TIMEOUT_S = 30.0
+POLL_S = 0.02
+RECEIVE_BYTES = 1 << 16
+RESET = struct.pack("ii", 1, 0)
+"""SO_LINGER on, for 0 s: closing sends RST."""
+
+HOSTS: dict[str, list[str]] = {
+    "uvicorn-h11": ["uvicorn", TARGET, "--http", "h11", "--port", "{port}"],
+    "uvicorn-httptools": ["uvicorn", TARGET, "--http", "httptools", "--port", "{port}"],
+    "uvicorn-no-lifespan": ["uvicorn", TARGET, "--lifespan", "off", "--port", "{port}"],
+    "hypercorn-asyncio": ["hypercorn", TARGET, "--worker-class", "asyncio", "--bind", "127.0.0.1:{port}"],
+    "hypercorn-trio": ["hypercorn", TARGET, "--worker-class", "trio", "--bind", "127.0.0.1:{port}"],
+    "granian": ["granian", TARGET, "--interface", "asgi", "--port", "{port}"],
+}
+"""Name to the arguments of `python -m`."""
+
+
+@contextmanager
+def hosted(kind: str, folder: Path, environ: Mapping[str, str]) -> Iterator[Server]:
+    """Run one of `HOSTS` in one process; its log is `folder/server.log`."""
+    port = free_port()
+    command = [sys.executable, "-m", *(part.format(port=port) for part in HOSTS[kind])]
+    log = folder / "server.log"
+    with log.open("wb") as output:
+        process = subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            env={**os.environ, **environ},
+            cwd=ROOT,
+        )
+    try:
+        _wait_until_ready(process, port, log)
+        yield Server(f"http://{LOOPBACK}:{port}", process, log)
+    finally:
+        stop(process)
+
+
+def _wait_until_ready(process: subprocess.Popen[bytes], port: int, log: Path) -> None:
+    deadline = time.monotonic() + START_TIMEOUT_S
+    while time.monotonic() < deadline:
+        if process.poll() is not None:
+            break
+        if _answers(port):
+            return
+        time.sleep(POLL_S)
+    raise ServerStartError(f"no server on port {port}:\n{log.read_text(errors='replace')[-20_000:]}")
+
+
+def _answers(port: int) -> bool:
+    with suppress(OSError), socket.create_connection((LOOPBACK, port), timeout=1) as peer:
+        peer.sendall(b"GET /health HTTP/1.1\r\nhost: loopback\r\nconnection: close\r\n\r\n")
+        return peer.recv(5) == b"HTTP/"
+    return False
+
+
+@asynccontextmanager
+async def connected(url: str, *, reset: bool = False) -> AsyncIterator[SocketStream]:
+    """Open a connection, and end it at once at the end of the block: by RST where `reset` says so, else as usual."""
+    stream = await anyio.connect_tcp(LOOPBACK, int(url.rpartition(":")[2]))
+    if reset:
+        raw = stream.extra(SocketAttribute.raw_socket)  # noqa: S610 - a socket's attribute, no query
+        raw.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET)
+    try:
+        yield stream
+    finally:
+        await anyio.aclose_forcefully(stream)
+
+
+def post(path: str, body: bytes, number: int) -> bytes:
+    """Write a request; `number` is its request id, by which its record is found again."""
+    head = f"POST {path} HTTP/1.1\r\nhost: loopback\r\nx-request-id: {number}\r\ncontent-length: {len(body)}"
+    return f"{head}\r\ncontent-type: application/json\r\n\r\n".encode() + body
+
+
+async def read_until(stream: SocketStream, mark: bytes, count: int = 1) -> bytes:
+    """Read a chunked response until `mark` came so often, and return its body so far, without chunk marks."""
+    head, _, rest = await _read_past(stream, b"", b"\r\n\r\n", 1)
+    assert b"transfer-encoding: chunked" in head.lower()
+    return dechunked(b"".join(await _read_past(stream, rest, mark, count)))
+
+
+async def _read_past(
+    stream: SocketStream, data: bytes, mark: bytes, count: int
+) -> tuple[bytes, bytes, bytes]:
+    while data.count(mark) < count:
+        data += await stream.receive(RECEIVE_BYTES)
+    return data.partition(mark)
+
+
+def dechunked(data: bytes) -> bytes:
+    """Take the chunk marks out; a chunk that has not come whole counts as far as it came."""
+    parts = []
+    while data:
+        size, _, data = data.partition(b"\r\n")
+        length = int(size, 16)
+        parts.append(data[:length])
+        data = data[length + 2 :]
+    return b"".join(parts)
+
+
+async def read_whole(stream: SocketStream) -> bytes:
+    """Read a response that says its length, and return its body."""
+    head, _, body = await _read_past(stream, b"", b"\r\n\r\n", 1)
+    length = int(head.lower().partition(b"content-length:")[2].partition(b"\r\n")[0])
+    while len(body) < length:
+        body += await stream.receive(RECEIVE_BYTES)
+    return body
