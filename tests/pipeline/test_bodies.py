@@ -6,7 +6,7 @@ import pytest
 
 from pipeline.bodies import MAX_DEPTH, BodyError, decode, embed, heal, is_too_deep
 from pipeline.codings import DECODED_MAX_BYTES, CodingError, undo
-from tests.exchanges import JSON_BODY, cuts, record, zipped
+from tests.exchanges import JSON_BODY, cuts, delta, events, record, zipped
 
 LENIENT = {
     b'{"a":NaN,"b":-Infinity,"c":1e999}': {"a": "NaN", "b": "-Infinity", "c": "1e999"},
@@ -41,7 +41,22 @@ def test_what_is_no_json_raises_one_error(body: bytes) -> None:
         decode(body)
 
 
-@pytest.mark.parametrize("depth", [1000, 9000, 100_000])
+@pytest.mark.parametrize("lenient", [b"1", b"NaN", b'"\\ud83d"'])
+def test_the_deepest_nesting_that_is_stored_is_no_burden(lenient: bytes) -> None:
+    """At the limit everything works: strict and lenient, streamed, unstreamed and among tool arguments."""
+    depth = MAX_DEPTH - 8
+    body = b'{"a":' + b"[" * depth + lenient + b"]" * depth + b"}"
+    fields = record("chat", body, response_headers=JSON_BODY, request_chunks=(body,))
+    assert fields["request"].keys() == fields["response"].keys() == {"a"}
+    chunk = delta("stop", tool_calls=[{"index": 0, "function": {"name": "f", "arguments": body.decode()}}])
+    chunk["choices"][0]["delta"]["deep"] = "@"
+    stream = events(json.dumps(chunk).replace('"@"', body.decode()), done=True)
+    fields = record("chat", stream)
+    assert fields["response"]["choices"][0]["message"]["deep"].keys() == {"a"}
+    assert fields["tool_calls"][0]["arguments"].keys() == {"a"}
+
+
+@pytest.mark.parametrize("depth", [MAX_DEPTH, 1000, 9000, 100_000])
 def test_deep_nesting_is_kept_as_text(depth: int) -> None:
     """A body that other readers could not recurse into stays raw, on either side, and its line is readable."""
     body = b'{"a":' + b"[" * depth + b"]" * depth + b"}"
