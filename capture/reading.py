@@ -32,6 +32,28 @@ class Reading(NamedTuple):
     records: list[StoredRecord]
     damaged: int
 
+    @property
+    def ids(self) -> set[str]:
+        """The call ids of the records."""
+        return {record.model_call_id for record in self.records}
+
+
+class Scan(NamedTuple):
+    """What a glance at a file tells: the call ids in it, and the number of lines that cannot be read."""
+
+    ids: set[str]
+    damaged: int
+
+
+class _Head(msgspec.Struct):
+    """What makes a line a record; decoding it checks the rest of the line without building it."""
+
+    model_call_id: str
+    schema: str
+
+
+_head = msgspec.json.Decoder(_Head)
+
 
 def parse_line(line: bytes) -> StoredRecord | None:
     """Read one line; None where it is no record of a version that this reader knows."""
@@ -61,6 +83,30 @@ def parse_records(text: bytes) -> Reading:
             records.append(record)
     records.sort(key=_completed_at)
     return Reading(records, damaged)
+
+
+def scan_records(text: bytes) -> Scan:
+    """Glance at a file's content: a third of the price of reading it. A last line without LF is not looked at."""
+    ids, damaged = set(), 0
+    for line in text.split(b"\n")[:-1]:
+        if not line:
+            continue
+        call_id = _call_id_of(line)
+        if call_id is None:
+            damaged += 1
+        else:
+            ids.add(call_id)
+    return Scan(ids, damaged)
+
+
+def _call_id_of(line: bytes) -> str | None:
+    """Return the call id of a readable line; None where `parse_line` would give none."""
+    try:
+        head = _head.decode(line)
+    except (msgspec.MsgspecError, RecursionError):
+        record = parse_line(line)
+        return None if record is None else record.model_call_id
+    return head.model_call_id if _is_readable(head.schema) else None
 
 
 def with_notes(reading: Reading, text: bytes | None) -> Reading:

@@ -5,19 +5,29 @@ counted, a missing call is a gap, and `settle` returns at its timeout with the n
 """
 
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from pathlib import Path
 
 import anyio
 import anyio.to_thread
 
 from pipeline import gaps as gap_files
+from pipeline.account import held_gaps
 from pipeline.gaps import GAP_SUFFIX, RECORD_SUFFIX, Gap
 from pipeline.settling import PendingCall, Settled, Settling
 from pipeline.stems import stem_of
 
 from .following import aread_bytes, follow_records
-from .reading import Reading, StoredRecord, parse_records, read_bytes, tail_is_torn, with_notes
+from .reading import (
+    Reading,
+    Scan,
+    StoredRecord,
+    parse_records,
+    read_bytes,
+    scan_records,
+    tail_is_torn,
+    with_notes,
+)
 from .status import Status, read_status
 
 __all__ = ["CaptureStore", "PendingCall", "Settled", "StoredRecord"]
@@ -95,7 +105,9 @@ class CaptureStore:
     def gaps(self, rollout_id: str | None = None) -> list[Gap]:
         """Return what is known to be missing of a rollout, or of all: lost, dropped, failed calls, damaged lines."""
         stems = self.stems() if rollout_id is None else [stem_of(rollout_id)]
-        return [gap for stem in stems for gap in self.gaps_beside(stem, self.read_stem(stem))]
+        held = held_gaps(self.directory, None if rollout_id is None else stems[0])
+        stems = sorted({*stems, *(stem for stem, _ in held)})
+        return [gap for stem in stems for gap in self.gaps_beside(stem, self._scan(stem), held)]
 
     def status(self) -> Status:
         """Look at every server process that writes here: what it counts, and what is in flight.
@@ -104,22 +116,35 @@ class CaptureStore:
         """
         return read_status(self.directory)
 
-    def gaps_beside(self, stem: str, reading: Reading) -> list[Gap]:
-        """Return what is missing of one file, given what was read of it."""
+    def gaps_beside(
+        self, stem: str, found: Reading | Scan, held: Iterable[tuple[str, Gap]] | None = None
+    ) -> list[Gap]:
+        """Return what is missing of one file, given what was read of it; `held` are those not yet in a file."""
         text = read_bytes(gap_files.gap_path(self.directory, stem))
         named = [] if text is None else gap_files.parse_gaps(text)
-        present = {record.model_call_id for record in reading.records} if named else set()
-        missing = [gap for gap in named if gap.model_call_id not in present]
-        return missing + [Gap(model_call_id=None, code=gap_files.DAMAGED)] * reading.damaged
+        known = {gap.model_call_id for gap in named} | found.ids
+        held = held_gaps(self.directory, stem) if held is None else held
+        named += [gap for name, gap in held if name == stem and gap.model_call_id not in known]
+        missing = [gap for gap in named if gap.model_call_id not in found.ids]
+        return missing + [Gap(model_call_id=None, code=gap_files.DAMAGED)] * found.damaged
 
     def read_stem(self, stem: str) -> Reading:
         """Do what `read_available` does for a file by its name, as `stems` gives it."""
+        text, torn = self._text(stem)
+        reading = parse_records(text)
+        reading = Reading(reading.records, reading.damaged + torn)
+        return with_notes(reading, read_bytes(gap_files.note_path(self.directory, stem)))
+
+    def _scan(self, stem: str) -> Scan:
+        text, torn = self._text(stem)
+        found = scan_records(text)
+        return Scan(found.ids, found.damaged + torn)
+
+    def _text(self, stem: str) -> tuple[bytes, bool]:
+        """Return a file's content, and whether its tail is damage."""
         path = gap_files.record_path(self.directory, stem)
         text = read_bytes(path) or b""
-        reading = parse_records(text)
-        if text and not text.endswith(b"\n") and tail_is_torn(path, len(text)):
-            reading = Reading(reading.records, reading.damaged + 1)
-        return with_notes(reading, read_bytes(gap_files.note_path(self.directory, stem)))
+        return text, bool(text) and not text.endswith(b"\n") and tail_is_torn(path, len(text))
 
     def _rollout_of(self, stem: str) -> str | None:
         """Return the id behind a file name: the name itself, or what the file's first record says."""

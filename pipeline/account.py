@@ -14,10 +14,12 @@ import msgspec
 from filelock import lock_descriptor, unlock_descriptor
 
 from . import places, slots
+from .gaps import DROPPED, FAILED, LOST, Gap
 from .settings import ServerIdentity
 from .slots import SlotView
 
 LEDGER_SUFFIX = ".ledger"
+_CODES = {slots.DROPPED: DROPPED, slots.FAILED: FAILED}
 
 
 class Call(NamedTuple):
@@ -130,6 +132,25 @@ def ledger_paths(directory: Path) -> list[Path]:
     folders = {places.default_folder(directory)}
     folders |= {Path(text) for text in places.announced(directory).values() if text != places.ANONYMOUS}
     return sorted(path for folder in folders for path in folder.glob(f"*{LEDGER_SUFFIX}"))
+
+
+def held_gaps(directory: Path, stem: str | None = None) -> list[tuple[str, Gap]]:
+    """Return the dropped and failed calls whose gap line is still on its way to its file, with their stems."""
+    found: list[tuple[str, Gap]] = []
+    for path in ledger_paths(directory):
+        if (ledger := LedgerView.open(path)) is None:
+            continue
+        calls = ledger.calls((slots.DROPPED, slots.FAILED))
+        found += [(call.view.stem, gap_of(call)) for call in calls if stem in (None, call.view.stem)]
+        ledger.close()
+    return found
+
+
+def gap_of(call: Call) -> Gap:
+    """Return a call that is in no file as a gap: by its state dropped or failed, else lost."""
+    view = call.view
+    code = _CODES.get(view.state, LOST)
+    return Gap(model_call_id=view.call_id.hex(), code=code, started_at=round(view.started_at, 6))
 
 
 def anonymous_servers(directory: Path) -> list[str]:

@@ -36,7 +36,7 @@ class Busy(Exception):  # noqa: N818 - it is not an error: the file's turn comes
 
 
 class Appended(NamedTuple):
-    """A descriptor that is still to be synced and closed, and whether the file's name is new."""
+    """A descriptor that is still to be synced and closed, and whether the file was made by this."""
 
     descriptor: int
     created: bool
@@ -51,34 +51,47 @@ def append(
     already, whole, are skipped. Raises `Busy` where the lock was not free within `patience_s` seconds, and
     OSError where the file cannot be opened or written; then the file is as it was.
     """
-    descriptor = open_locked(path, mode, patience_s)
+    descriptor, created = open_locked(path, mode, patience_s)
     try:
         if resent:
             wanted = {call_id for line in lines if (call_id := call_id_of(line))}
             present = find_calls(descriptor, wanted)
             lines = [line for line in lines if call_id_of(line) not in present]
-        created = _write_whole(descriptor, lines)
+        _write_whole(descriptor, lines)
     except BaseException:
+        if created:
+            path.unlink(missing_ok=True)  # an empty gap file would say that something is missing
         os.close(descriptor)
         raise
     unlock_descriptor(descriptor)
     return Appended(descriptor, created)
 
 
-def open_locked(path: Path, mode: int, patience_s: float) -> int:
+def open_locked(path: Path, mode: int, patience_s: float) -> Appended:
     """Open `path` for appending, creating it, and lock it; the path still names what was locked."""
     for _ in range(REOPEN_TRIES):
-        flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
-        descriptor = os.open(path, flags, mode)
+        descriptor, created = _open(path, mode)
         try:
             _lock(descriptor, patience_s)
             if _is_still(path, descriptor):
-                return descriptor
+                return Appended(descriptor, created)
         except BaseException:
             os.close(descriptor)
             raise
         os.close(descriptor)
     raise OSError(errno.ESTALE, "the file is replaced faster than it can be locked", str(path))
+
+
+def _open(path: Path, mode: int) -> Appended:
+    """Open a file, making it if need be; whether it was made here. Never through a link."""
+    flags = os.O_RDWR | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
+    try:
+        return Appended(os.open(path, flags), created=False)
+    except FileNotFoundError:
+        try:
+            return Appended(os.open(path, flags | os.O_CREAT | os.O_EXCL, mode), created=True)
+        except FileExistsError:
+            return Appended(os.open(path, flags), created=False)
 
 
 def find_calls(descriptor: int, wanted: Iterable[str]) -> set[str]:
@@ -106,7 +119,7 @@ def sync_directory(directory: Path) -> None:
 @contextmanager
 def locked(path: Path, mode: int, patience_s: float) -> "Iterator[int]":
     """Hold a file's lock for a block; the descriptor is closed, and so unlocked, at its end."""
-    descriptor = open_locked(path, mode, patience_s)
+    descriptor, _ = open_locked(path, mode, patience_s)
     try:
         yield descriptor
     finally:
@@ -133,11 +146,11 @@ def _is_still(path: Path, descriptor: int) -> bool:
     return (there.st_ino, there.st_dev) == (mine.st_ino, mine.st_dev)
 
 
-def _write_whole(descriptor: int, lines: Sequence[bytes]) -> bool:
-    """Write lines behind a tail that ends in LF, all or none; whether the file was empty before."""
-    size = os.fstat(descriptor).st_size
+def _write_whole(descriptor: int, lines: Sequence[bytes]) -> None:
+    """Write lines behind a tail that ends in LF, all or none."""
     if not lines:
-        return size == 0
+        return
+    size = os.fstat(descriptor).st_size
     torn = size > 0 and os.pread(descriptor, 1, size - 1) != b"\n"
     data = memoryview((b"\n" if torn else b"") + b"\n".join(lines) + b"\n")
     try:
@@ -146,7 +159,6 @@ def _write_whole(descriptor: int, lines: Sequence[bytes]) -> bool:
     except BaseException:
         os.ftruncate(descriptor, size)
         raise
-    return size == 0
 
 
 def _whole_lines(descriptor: int) -> "Iterator[bytes]":

@@ -14,9 +14,9 @@ from pathlib import Path
 import msgspec
 
 from . import places, slots
-from .account import Call, LedgerView
+from .account import Call, LedgerView, gap_of
 from .append import append, find_calls, locked, sync_directory
-from .gaps import DROPPED, FAILED, LOST, Gap, gap_line, gap_path, record_path
+from .gaps import LOST, Gap, gap_line, gap_path, record_path
 from .ledger import Ledger
 from .log import log
 
@@ -25,7 +25,6 @@ TOTALS_LOCK = "retired.lock"
 PATIENCE_S = 5.0
 FILE_MODE = 0o600
 LEFT = (*slots.UNFINISHED, slots.DROPPED, slots.FAILED)
-_CODES = {slots.DROPPED: DROPPED, slots.FAILED: FAILED}
 SUMMED = (
     "started",
     "committed",
@@ -91,7 +90,7 @@ def missing_calls(calls: Iterable[Call], directory: Path) -> dict[str, list[Gap]
     gaps = {}
     for stem, group in by_stem.items():
         present = _present(record_path(directory, stem), {call.view.call_id.hex() for call in group})
-        missing = [_gap(call) for call in group if call.view.call_id.hex() not in present]
+        missing = [gap_of(call) for call in group if call.view.call_id.hex() not in present]
         if missing:
             gaps[stem] = missing
     return gaps
@@ -133,12 +132,6 @@ def read_totals(directory: Path) -> Totals:
         return msgspec.json.decode((places.default_folder(directory) / TOTALS).read_bytes(), type=Totals)
     except (OSError, msgspec.MsgspecError):
         return Totals()
-
-
-def _gap(call: Call) -> Gap:
-    view = call.view
-    code = _CODES.get(view.state, LOST)
-    return Gap(model_call_id=view.call_id.hex(), code=code, started_at=round(view.started_at, 6))
 
 
 def _present(path: Path, wanted: set[str]) -> set[str]:

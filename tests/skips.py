@@ -5,4 +5,5 @@ A skip for any other reason fails the run (`tests/conftest.py`); adding a row is
 
 SKIPS = {
     "corpus-absent": "corpus-absent: the recorded streams are not beside this checkout",
+    "no-mount": "no-mount: this user may not mount a file system of 1 MB",
 }
