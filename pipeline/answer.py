@@ -8,7 +8,16 @@ response itself; both are then read by the dialect.
 from itertools import chain
 from typing import Any, NamedTuple
 
-from pipeline.bodies import BodyError, decode, embed, heal, heal_text
+from pipeline.bodies import (
+    STRICT_ERRORS,
+    BodyError,
+    decode,
+    embed,
+    heal,
+    heal_text,
+    may_be_deep,
+    strict_decode,
+)
 from pipeline.codings import CodingError, undo
 from pipeline.dialects import DIALECTS, Meaning, Reassembler
 from pipeline.exchange import RawExchange
@@ -142,25 +151,30 @@ class _Stream:
         self._tokens = tokens
 
     def take(self, event: Event) -> None:
-        if event.stray:
-            self.flags.add("stray_line")
-        if not event.ended:
-            self.flags.add("unterminated_event")
-        if event.data is None:
-            return
-        if event.data.strip() == _DONE:
-            self.reassembler.end_mark()
+        data = event.data
+        if event.stray or not event.ended:
+            self.flags |= {"stray_line"} if event.stray else {"unterminated_event"}
+        if data is None or data.strip() == _DONE:
+            if data is not None:
+                self.reassembler.end_mark()
             return
         try:
-            found = decode(event.data)
-        except BodyError:
+            value = self._decode_oddly(data) if may_be_deep(data) else strict_decode(data)
+        except STRICT_ERRORS:
+            value = self._decode_oddly(data)
+        if value.__class__ is dict:
+            name = event.name.decode("utf-8", "replace") if event.name else ""
+            self._tokens.note(event.end, self.reassembler.event(name, value))
+        else:
             self.flags.add("undecodable_event")
-            return
+
+    def _decode_oddly(self, data: bytes) -> Any:  # noqa: ANN401 - any JSON value
+        """Decode an event that needs care; null, which no event is, where it cannot be."""
+        try:
+            found = decode(data)
+        except BodyError:
+            return None
         if found.lenient:
             self.flags.add("lenient_response")
             self.halves = self.halves or found.halves
-        if isinstance(found.value, dict):
-            mark = self.reassembler.event(event.name.decode("utf-8", "replace"), found.value)
-            self._tokens.note(event.end, mark)
-        else:
-            self.flags.add("undecodable_event")
+        return found.value

@@ -41,18 +41,26 @@ class Decoded(NamedTuple):
     byte_order_mark: bool = False
 
 
-_DECODER: msgspec.json.Decoder[Any] = msgspec.json.Decoder()
+strict_decode = msgspec.json.Decoder().decode
+"""Decode strict JSON; raises one of STRICT_ERRORS. Does not look at the depth."""
+
+STRICT_ERRORS = (msgspec.MsgspecError, UnicodeError, RecursionError)
 
 
 def decode(data: bytes) -> Decoded:
     """Decode one JSON text. Raises BodyError."""
     try:
-        found = Decoded(_DECODER.decode(data))
-    except (msgspec.MsgspecError, UnicodeError, RecursionError):
+        found = Decoded(strict_decode(data))
+    except STRICT_ERRORS:
         found = _decode_leniently(data)
-    if data.count(b"{") + data.count(b"[") > MAX_DEPTH and is_too_deep(found.value):
+    if may_be_deep(data) and is_too_deep(found.value):
         raise BodyError("nested too deeply")
     return found
+
+
+def may_be_deep(data: bytes) -> bool:
+    """Whether a JSON text is long and bracketed enough to nest deeper than MAX_DEPTH; a cheap first look."""
+    return len(data) > 2 * MAX_DEPTH and data.count(b"{") + data.count(b"[") > MAX_DEPTH
 
 
 def _decode_leniently(data: bytes) -> Decoded:
@@ -60,8 +68,8 @@ def _decode_leniently(data: bytes) -> Decoded:
     marked = len(text) != len(data)
     if marked:
         try:
-            return Decoded(_DECODER.decode(text), byte_order_mark=True)
-        except (msgspec.MsgspecError, UnicodeError, RecursionError):
+            return Decoded(strict_decode(text), byte_order_mark=True)
+        except STRICT_ERRORS:
             pass
     try:
         value = _LENIENT.decode(text.decode("utf-8", "replace").strip(" \t\r\n"))

@@ -12,8 +12,8 @@ Linear: each byte is searched a bounded number of times, whatever the chunks. No
 """
 
 import re
-from collections.abc import Iterator
-from typing import NamedTuple
+
+import msgspec
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
@@ -28,7 +28,7 @@ _LOOK_BACK = 3
 _SILENT_FIELDS = frozenset({b"id", b"retry"})
 
 
-class Event(NamedTuple):
+class Event(msgspec.Struct, frozen=True, gc=False):
     """One event. `end` is the offset in the stream just behind it, so that its arrival can be told.
 
     `name` is the `event` field, empty where there was none. `data` is null where no `data` line came: the standard
@@ -56,26 +56,24 @@ class EventParser:
         """Return the events that this chunk completed, in order. Comments and empty blocks give none."""
         self._returns = self._returns or b"\r" in chunk
         self._buffer += chunk
-        blocks = self._cut_returns() if self._returns else self._cut()
-        return list(self._events(blocks))
+        return self._events(self._cut_returns() if self._returns else self._cut())
 
     def close(self) -> list[Event]:
         """Return what only the end of the body decides: an event that waited for a LF, and one left unfinished."""
-        blocks = self._cut_returns(last=True) if self._returns else []
-        events = list(self._events(blocks))
+        events = self._events(self._cut_returns(last=True) if self._returns else [])
         rest = bytes(self._buffer)
         self._buffer.clear()
-        return events + [event._replace(ended=False) for event in self._events([(rest, len(rest))])]
+        return events + [msgspec.structs.replace(event, ended=False) for event in self._events([(rest, 0)])]
 
     def _cut(self) -> list[tuple[bytes, int]]:
-        """Cut whole blocks off the buffer where LF is the only line end: each with its length, end included."""
+        """Cut whole blocks off the buffer where LF is the only line end: each with the length of its end."""
         if self._buffer.find(b"\n\n", self._searched) < 0:
             self._searched = max(0, len(self._buffer) - 1)
             return []
         blocks = bytes(self._buffer).split(b"\n\n")
         self._buffer = bytearray(blocks.pop())
         self._searched = max(0, len(self._buffer) - 1)
-        return [(block, len(block) + 2) for block in blocks]
+        return [(block, 2) for block in blocks]
 
     def _cut_returns(self, *, last: bool = False) -> list[tuple[bytes, int]]:
         """Cut whole blocks off the buffer where any line end may come.
@@ -89,19 +87,26 @@ class EventParser:
         for end in _EMPTY_LINE.finditer(text, self._searched):
             if end.end() == len(text) and text.endswith(b"\r") and not last:
                 break
-            blocks.append((bytes(text[start : end.start()]), end.end() - start))
+            blocks.append((bytes(text[start : end.start()]), end.end() - end.start()))
             start = end.end()
         del text[:start]
         self._searched = max(0, len(text) - _LOOK_BACK)
         return blocks
 
-    def _events(self, blocks: list[tuple[bytes, int]]) -> Iterator[Event]:
-        for block, length in blocks:
-            first = self._offset == 0
-            self._offset += length
-            event = _read(block.removeprefix(BYTE_ORDER_MARK) if first else block, self._offset)
-            if event is not None:
-                yield event
+    def _events(self, blocks: list[tuple[bytes, int]]) -> list[Event]:
+        """Read blocks in order. One line of data, as nearly every block is, is read here and now."""
+        events: list[Event] = []
+        offset = self._offset
+        for block, end_length in blocks:
+            start, offset = offset, offset + len(block) + end_length
+            if block.startswith(b"data: ") and b"\n" not in block and b"\r" not in block:
+                events.append(Event(b"", block[6:], offset))
+            else:
+                event = _read(block if start else block.removeprefix(BYTE_ORDER_MARK), offset)
+                if event is not None:
+                    events.append(event)
+        self._offset = offset
+        return events
 
 
 def _read(block: bytes, end: int) -> Event | None:

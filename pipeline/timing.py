@@ -54,7 +54,7 @@ class TokenTimes:
         self.first_reasoning_ns: int | None = None
         self.token_times_ns: list[int] = []
 
-    def note(self, end: int, mark: Mark) -> None:
+    def note(self, end: int, mark: int) -> None:
         """Note one event that ends at this offset."""
         self.events += 1
         if not mark and self.first_event_ns is not None:

@@ -8,7 +8,6 @@ A dialect's `read` takes such a response, streamed or not, and says what it mean
 """
 
 from collections.abc import Callable
-from enum import IntFlag
 from typing import Any, NamedTuple, TypeAlias
 
 from pipeline.bodies import BodyError, decode
@@ -18,8 +17,11 @@ Json: TypeAlias = dict[str, Any]
 """A JSON object."""
 
 
-class Mark(IntFlag):
-    """What an event brought to its reader: nothing to see, a part of the answer, a part of the reasoning."""
+class Mark:
+    """What an event brought to its reader, as bits: nothing to see, a part of the answer, a part of the reasoning.
+
+    Plain integers: an enumeration's operators cost more than everything else that is done with an event.
+    """
 
     NOTHING = 0
     CONTENT = 1
@@ -51,8 +53,11 @@ class Reassembler:
         self._error: Any = None
         self._ended = False
 
-    def event(self, name: str, data: Json) -> Mark:
-        """Take in one event: its `event` field ("" where there was none) and its data."""
+    def event(self, name: str, data: Json) -> int:
+        """Take in one event: its `event` field ("" where there was none) and its data; return its marks.
+
+        The data belongs to the reassembler from then on, which may change it.
+        """
         raise NotImplementedError
 
     def end_mark(self) -> None:

@@ -11,6 +11,7 @@ from pipeline.dialects.base import (
     Json,
     Mark,
     Meaning,
+    Pieces,
     Reassembler,
     as_index,
     as_list,
@@ -24,7 +25,7 @@ from pipeline.dialects.quirks import REASONING, USAGE_PATHS
 from pipeline.dialects.toolcalls import ToolCalls
 
 _LAST_WINS = frozenset({"system_fingerprint", "moderation"})
-_NOT_KEPT = frozenset({"choices", "object", "obfuscation"})
+_NOT_KEPT = frozenset({"object", "obfuscation"})
 
 
 class ChatReassembler(Reassembler):
@@ -33,23 +34,24 @@ class ChatReassembler(Reassembler):
     def __init__(self) -> None:
         super().__init__()
         self._top: Json = {}
+        self._last: Json = {}
         self._choices: dict[int, _Choice] = {}
 
-    def event(self, name: str, data: Json) -> Mark:
+    def event(self, name: str, data: Json) -> int:
         """Take in one chunk, or an error in a chunk's place."""
-        if data.get("error") or name == "error" or data.get("object") == "error":
-            self._error = self._error or data.get("error") or data
-        self._keep_top(data)
+        choices = data.pop("choices", None)
+        if name or data != self._last:
+            self._keep_top(name, data)
         mark = Mark.NOTHING
-        choices = data.get("choices")
-        for choice in choices if isinstance(choices, list) else ():
-            mark |= self._choice(choice)
-        if choices is not None and not isinstance(choices, list):
+        if isinstance(choices, list):
+            for choice in choices:
+                mark |= self._choice(choice)
+        elif choices is not None:
             self.flags.add("unexpected_shape")
         return mark
 
-    def _choice(self, delta: Any) -> Mark:  # noqa: ANN401 - whatever the provider put there
-        if not isinstance(delta, dict):
+    def _choice(self, delta: Any) -> int:  # noqa: ANN401 - whatever the provider put there
+        if delta.__class__ is not dict:
             self.flags.add("unexpected_shape")
             return Mark.NOTHING
         index = as_index(delta.get("index"))
@@ -61,7 +63,11 @@ class ChatReassembler(Reassembler):
             choice = self._choices[index] = _Choice(index, self.flags)
         return choice.merge(delta)
 
-    def _keep_top(self, chunk: Json) -> None:
+    def _keep_top(self, name: str, chunk: Json) -> None:
+        """Keep what a chunk says beside its choices; chunks that repeat the one before need not come here."""
+        self._last = chunk
+        if chunk.get("error") or name == "error" or chunk.get("object") == "error":
+            self._error = self._error or chunk.get("error") or chunk
         top = self._top
         for key, value in chunk.items():
             if key in _NOT_KEPT:
@@ -102,65 +108,76 @@ class _Choice:
     def __init__(self, index: int, flags: set[str]) -> None:
         self.fields: Json = {"index": index, "finish_reason": None}
         self.reasoning: list[str] = []
+        self._last: Json | None = None
         self._message: Json = {}
         self._tools = ToolCalls(flags)
         self._flags = flags
 
-    def merge(self, choice: Json) -> Mark:
-        mark = Mark.NOTHING
+    def merge(self, choice: Json) -> int:
+        delta = choice.pop("delta", None)
+        if choice != self._last:
+            self._merge_fields(choice, streamed=bool(delta))
+        if delta.__class__ is dict:
+            return self._merge_delta(delta)
+        if delta is not None:
+            self._flags.add("unexpected_shape")
+        message = choice.get("message")
+        return self._merge_delta(message) if isinstance(message, dict) else Mark.NOTHING
+
+    def _merge_fields(self, choice: Json, *, streamed: bool) -> None:
+        """Keep what a choice says beside its delta, unless it repeats the one before and nothing in it grows."""
         for key, value in choice.items():
-            if key == "delta":
-                mark |= self._merge_delta(value)
-            elif key == "finish_reason":
+            if key == "finish_reason":
                 if value:
                     self.fields[key] = value
             elif key == "logprobs":
                 self._merge_logprobs(value)
-            elif key == "message":
-                mark |= self._merge_message(choice)
-            elif key != "index":
+            elif key != "index" and key != "message":
                 self._keep(key, value)
-        return mark
+        grows = any(isinstance(value, (list, dict)) for value in choice.values())
+        self._last = None if grows or not streamed else choice
 
     def whole(self) -> Json:
         calls = self._tools.whole()
         message = {"content": None, **self._message, **({"tool_calls": calls} if calls else {})}
         return {**self.fields, "message": message}
 
-    def _merge_message(self, choice: Json) -> Mark:
-        """Take in a whole message: the answer itself if there is no delta, else what was streamed, repeated."""
-        return Mark.NOTHING if choice.get("delta") else self._merge_delta(choice["message"])
-
-    def _merge_delta(self, delta: Any) -> Mark:  # noqa: ANN401 - whatever the provider put there
-        if not isinstance(delta, dict):
-            if delta is not None:
-                self._flags.add("unexpected_shape")
-            return Mark.NOTHING
-        mark = self._merge_reasoning(delta)
+    def _merge_delta(self, delta: Json) -> int:
+        mark = Mark.NOTHING
+        message = self._message
         for key, value in delta.items():
-            if key == "tool_calls":
-                if isinstance(value, list):
-                    self._tools.merge(value)
-                    mark |= Mark.CONTENT if value else Mark.NOTHING
-                elif value is not None:
-                    self._flags.add("unexpected_shape")
-            elif value.__class__ is str:
-                merge_text(self._message, key, value, self._flags)
-                if value and key in _CONTENT:
+            if value.__class__ is str:
+                if key in REASONING:
+                    mark |= self._merge_reasoning(key, delta)
+                elif value and key in _CONTENT:
                     mark |= Mark.CONTENT
+                text = message.get(key)
+                if text.__class__ is Pieces:
+                    text.append(value)
+                else:
+                    merge_text(message, key, value, self._flags)
+            elif key == "tool_calls":
+                mark |= self._merge_tools(value)
             else:
-                merge_member(self._message, key, value, self._flags)
+                merge_member(message, key, value, self._flags)
                 if value and key in _CONTENT:
                     mark |= Mark.CONTENT
         return mark
 
-    def _merge_reasoning(self, delta: Json) -> Mark:
-        """Keep the reasoning in its order; servers that send it under two names send it twice."""
-        for key in REASONING:
-            piece = delta.get(key)
-            if piece and isinstance(piece, str):
-                self.reasoning.append(piece)
-                return Mark.REASONING
+    def _merge_tools(self, value: Any) -> int:  # noqa: ANN401 - whatever the provider put there
+        if isinstance(value, list):
+            self._tools.merge(value)
+            return Mark.CONTENT if value else Mark.NOTHING
+        if value is not None:
+            self._flags.add("unexpected_shape")
+        return Mark.NOTHING
+
+    def _merge_reasoning(self, key: str, delta: Json) -> int:
+        """Keep the reasoning in its order; what a server sends under two names is taken under the first."""
+        first = next((name for name in REASONING if delta.get(name)), key)
+        if first == key and delta[key]:
+            self.reasoning.append(delta[key])
+            return Mark.REASONING
         return Mark.NOTHING
 
     def _merge_logprobs(self, value: Any) -> None:  # noqa: ANN401 - whatever the provider put there

@@ -17,7 +17,7 @@ class Delta(NamedTuple):
 
     item: str
     field: str
-    mark: Mark
+    mark: int
     parts: str | None = None
     part: str | None = None
     place: str = "content_index"

@@ -26,7 +26,7 @@ from pipeline.dialects.base import (
 from pipeline.dialects.merge import merge
 from pipeline.dialects.quirks import SILENT_EVENTS
 
-_DELTAS: dict[str, tuple[str, str, Mark]] = {
+_DELTAS: dict[str, tuple[str, str, int]] = {
     "text_delta": ("text", "text", Mark.CONTENT),
     "thinking_delta": ("thinking", "thinking", Mark.REASONING),
     "signature_delta": ("thinking", "signature", Mark.NOTHING),
@@ -57,7 +57,7 @@ class MessagesReassembler(Reassembler):
         self._by_index: dict[int, _Block] = {}
         self._last = -1
 
-    def event(self, name: str, data: Json) -> Mark:
+    def event(self, name: str, data: Json) -> int:
         """Take in one event; its own `type` decides, else the event's name."""
         kind = as_text(data.get("type")) or name
         if self._ended and kind not in SILENT_EVENTS:
@@ -114,7 +114,7 @@ class MessagesReassembler(Reassembler):
         index = as_index(data.get("index"))
         return index if index is not None else max(self._last, 0)
 
-    def _delta(self, data: Json) -> Mark:
+    def _delta(self, data: Json) -> int:
         delta = data.get("delta")
         if not isinstance(delta, dict):
             self.flags.add("unexpected_shape")

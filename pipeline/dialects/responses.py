@@ -63,7 +63,7 @@ class ResponsesReassembler(Reassembler):
         self._closed = False
         self._doubts: set[str] = set()
 
-    def event(self, name: str, data: Json) -> Mark:
+    def event(self, name: str, data: Json) -> int:
         """Take in one event; its own `type` decides, else the event's name."""
         kind = as_text(data.get("type")) or name
         self._check_number(data.get("sequence_number"))
@@ -127,7 +127,7 @@ class ResponsesReassembler(Reassembler):
         known = self._places.get(item_id) if item_id else None
         return known if known is not None else as_index(data.get("output_index"))
 
-    def _inside(self, kind: str, data: Json) -> Mark:
+    def _inside(self, kind: str, data: Json) -> int:
         """Take in an event about the inside of an item."""
         stem, _, what = kind.rpartition(".")
         delta = DELTAS.get(stem)
@@ -153,7 +153,7 @@ class ResponsesReassembler(Reassembler):
             item = self._put(index, item_id, {"type": kind, **({"id": item_id} if item_id else {})})
         return item
 
-    def _text(self, delta: Delta, data: Json, *, done: bool) -> Mark:
+    def _text(self, delta: Delta, data: Json, *, done: bool) -> int:
         item = self._item(data, delta.item)
         text = data.get(delta.text if done else "delta")
         mark = delta.mark if text and not done else Mark.NOTHING

@@ -4,7 +4,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from pipeline.dialects import DIALECTS, Dialect, Mark, Reassembler
+from pipeline.dialects import DIALECTS, Dialect, Reassembler
 from pipeline.exchange import Correlation, RawExchange
 from pipeline.process import encode, process, process_raw
 from pipeline.record import ModelCallRecord
@@ -194,7 +194,7 @@ class Broken(Reassembler):
 
     error: type[Exception]
 
-    def event(self, name: str, data: dict[str, Any]) -> Mark:
+    def event(self, name: str, data: dict[str, Any]) -> int:
         """Fail."""
         raise self.error(name, data)
 
