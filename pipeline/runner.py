@@ -19,7 +19,7 @@ import zlib
 from collections import deque
 from collections.abc import Callable
 from pathlib import Path
-from typing import TypeAlias
+from typing import NamedTuple
 
 import anyio
 
@@ -41,9 +41,16 @@ HURRY_TICK_S = 0.002
 GAP_RETRY_S = 0.5
 GAPS_WAITING_MAX = 1 << 16
 """Beyond this a gap without a slot is only counted; those with one stay in the ledger file anyway."""
-Waiter: TypeAlias = tuple[Callable[[], bool], threading.Event]
 _living: "weakref.WeakSet[Pipeline]" = weakref.WeakSet()
 _fork_hooked = False
+
+
+class Waiter(NamedTuple):
+    """Somebody who waits, on another thread, for a condition that the pipeline's thread looks at."""
+
+    condition: Callable[[], bool]
+    done: threading.Event
+    until: float
 
 
 class Pipeline:
@@ -138,7 +145,7 @@ class Pipeline:
         if not self._thread.is_alive():
             return False
         done = threading.Event()
-        self._asked.append((condition, done))
+        self._asked.append(Waiter(condition, done, self._clock() + timeout_s))
         self.intake.wake()
         return done.wait(max(0.0, timeout_s))
 
@@ -181,31 +188,41 @@ class Pipeline:
         self._tend_ledger()
         while self._asked:
             self._waiters.append(self._asked.popleft())
-        self._waiters = [entry for entry in self._waiters if not self._told(*entry)]
+        self._waiters = [waiter for waiter in self._waiters if not self._told(waiter)]
 
-    @staticmethod
-    def _told(condition: Callable[[], bool], done: threading.Event) -> bool:
-        if condition():
-            done.set()
-        return done.is_set()
+    def _told(self, waiter: Waiter) -> bool:
+        """Tell a waiter that its condition holds; whether it waits no longer."""
+        if waiter.condition():
+            waiter.done.set()
+        return waiter.done.is_set() or self._clock() >= waiter.until
 
     async def _pause(self) -> None:
-        """Sleep for a tick; without a timeout where nothing is open, queued or awaited."""
+        """Sleep for a tick, which only urgent things cut short; first without end, where nothing is under way.
+
+        `asleep` is said before the last look, so whoever offers after that look sees it and wakes.
+        """
         intake = self.intake
-        urgent = bool(self._waiters) or self._hurrying
-        idle = self._all_done() and not self.ledger.in_use and not urgent
-        tick_s = HURRY_TICK_S if urgent else self.settings.flush_interval_ms / 1000
-        intake.asleep = idle or urgent
-        if idle and (intake.queue or intake.ended or self._stopping or self._asked):
-            intake.asleep = False
+        if self._urgent:
+            intake.asleep = True
+            await self._woken(HURRY_TICK_S)
             return
-        with anyio.move_on_after(None if idle else tick_s):
+        if self._all_done() and not self.ledger.in_use:
+            intake.asleep = True
+            if not (intake.queue or intake.ended or self._urgent):
+                await self._woken(None)
+            intake.asleep = False
+        if not self._urgent:
+            await self._woken(self.settings.flush_interval_ms / 1000)
+
+    @property
+    def _urgent(self) -> bool:
+        return bool(self._asked or self._waiters) or self._stopping or self._hurrying
+
+    async def _woken(self, timeout_s: float | None) -> None:
+        with anyio.move_on_after(timeout_s):
             await anyio.wait_readable(self._wake_in)
             os.read(self._wake_in, 1 << 12)
-            intake.asleep = False
-            if not (self._asked or self._waiters or self._stopping or self._hurrying):
-                await anyio.sleep(self.settings.flush_interval_ms / 1000)
-        intake.asleep = False
+        self.intake.asleep = False
 
     def _dispatch(self) -> None:
         queue = self.intake.queue
