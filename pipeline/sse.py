@@ -51,62 +51,69 @@ class EventParser:
         self._searched = 0
         self._offset = 0
         self._returns = False
+        self._fresh = True
 
     def feed(self, chunk: bytes) -> list[Event]:
         """Return the events that this chunk completed, in order. Comments and empty blocks give none."""
         self._returns = self._returns or b"\r" in chunk
         self._buffer += chunk
-        return self._events(self._cut_returns() if self._returns else self._cut())
+        return self._take_returns() if self._returns else self._take()
 
     def close(self) -> list[Event]:
         """Return what only the end of the body decides: an event that waited for a LF, and one left unfinished."""
-        events = self._events(self._cut_returns(last=True) if self._returns else [])
+        events = self._take_returns(last=True) if self._returns else []
         rest = bytes(self._buffer)
         self._buffer.clear()
-        return events + [msgspec.structs.replace(event, ended=False) for event in self._events([(rest, 0)])]
+        self._offset += len(rest)
+        last = self._read(rest)
+        return events if last is None else [*events, msgspec.structs.replace(last, ended=False)]
 
-    def _cut(self) -> list[tuple[bytes, int]]:
-        """Cut whole blocks off the buffer where LF is the only line end: each with the length of its end."""
+    def _take(self) -> list[Event]:
+        """Take whole blocks off the buffer where LF is the only line end.
+
+        Nearly every block is one line of data; it is read here and now.
+        """
         if self._buffer.find(b"\n\n", self._searched) < 0:
             self._searched = max(0, len(self._buffer) - 1)
             return []
         blocks = bytes(self._buffer).split(b"\n\n")
         self._buffer = bytearray(blocks.pop())
         self._searched = max(0, len(self._buffer) - 1)
-        return [(block, 2) for block in blocks]
+        events: list[Event] = []
+        for block in blocks:
+            offset = self._offset = self._offset + len(block) + 2
+            if block.startswith(b"data: ") and b"\n" not in block:
+                events.append(Event(b"", block[6:], offset))
+            elif (event := self._read(block)) is not None:
+                events.append(event)
+        return events
 
-    def _cut_returns(self, *, last: bool = False) -> list[tuple[bytes, int]]:
-        """Cut whole blocks off the buffer where any line end may come.
+    def _take_returns(self, *, last: bool = False) -> list[Event]:
+        """Take whole blocks off the buffer where any line end may come.
 
         A CR at the buffer's end may be the first half of a CRLF, so an end of event there waits for the next byte,
         unless these are the `last`.
         """
         text = self._buffer
-        blocks: list[tuple[bytes, int]] = []
+        events: list[Event] = []
         start = 0
         for end in _EMPTY_LINE.finditer(text, self._searched):
             if end.end() == len(text) and text.endswith(b"\r") and not last:
                 break
-            blocks.append((bytes(text[start : end.start()]), end.end() - end.start()))
+            self._offset += end.end() - start
+            if (event := self._read(bytes(text[start : end.start()]))) is not None:
+                events.append(event)
             start = end.end()
         del text[:start]
         self._searched = max(0, len(text) - _LOOK_BACK)
-        return blocks
-
-    def _events(self, blocks: list[tuple[bytes, int]]) -> list[Event]:
-        """Read blocks in order. One line of data, as nearly every block is, is read here and now."""
-        events: list[Event] = []
-        offset = self._offset
-        for block, end_length in blocks:
-            start, offset = offset, offset + len(block) + end_length
-            if block.startswith(b"data: ") and b"\n" not in block and b"\r" not in block:
-                events.append(Event(b"", block[6:], offset))
-            else:
-                event = _read(block if start else block.removeprefix(BYTE_ORDER_MARK), offset)
-                if event is not None:
-                    events.append(event)
-        self._offset = offset
         return events
+
+    def _read(self, block: bytes) -> Event | None:
+        """Read one block, up to whose end the offset was moved; only the stream's first may carry the mark."""
+        if self._fresh:
+            block = block.removeprefix(BYTE_ORDER_MARK)
+        self._fresh = False
+        return _read(block, self._offset)
 
 
 def _read(block: bytes, end: int) -> Event | None:

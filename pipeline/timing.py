@@ -5,8 +5,8 @@ came in one chunk came at once. Comments and keep-alives are neither events nor 
 """
 
 import base64
-from collections.abc import Sequence
-from itertools import pairwise
+from collections.abc import Iterator, Sequence
+from itertools import accumulate, pairwise
 
 from pipeline.dialects import Mark
 from pipeline.exchange import RawExchange
@@ -24,30 +24,14 @@ def ms(ns: int | None) -> float | None:
     return None if ns is None else round(ns / 1e6, 3)
 
 
-class Arrivals:
-    """Finds when an offset of the (decoded) body arrived. Offsets must not go back."""
+class TokenTimes:
+    """Collects when events, tokens and reasoning arrived. `chunks` are those of the decoded body."""
 
     def __init__(self, chunks: Sequence[bytes], times_ns: Sequence[int]) -> None:
-        self._ends: list[int] = []
-        end = 0
-        for chunk in chunks:
-            end += len(chunk)
-            self._ends.append(end)
-        self._times = times_ns
-        self._at = 0
-
-    def time_ns(self, offset: int) -> int | None:
-        """Return the arrival time of the byte just before `offset`."""
-        while self._at < len(self._ends) and self._ends[self._at] < offset:
-            self._at += 1
-        return self._times[self._at] if self._at < len(self._times) else None
-
-
-class TokenTimes:
-    """Collects when events, tokens and reasoning arrived."""
-
-    def __init__(self, arrivals: Arrivals) -> None:
-        self._arrivals = arrivals
+        self._arrivals: Iterator[tuple[float, int | None]] = zip(
+            accumulate(map(len, chunks)), times_ns, strict=False
+        )
+        self._chunk_end, self._now = next(self._arrivals, _NEVER)
         self.events = 0
         self.first_event_ns: int | None = None
         self.first_token_ns: int | None = None
@@ -55,21 +39,25 @@ class TokenTimes:
         self.token_times_ns: list[int] = []
 
     def note(self, end: int, mark: int) -> None:
-        """Note one event that ends at this offset."""
+        """Note one event that ends at this offset, which must not go back, and what it brought."""
+        while self._chunk_end < end:
+            self._chunk_end, self._now = next(self._arrivals, _NEVER)
+        now = self._now
         self.events += 1
-        if not mark and self.first_event_ns is not None:
-            return
-        now = self._arrivals.time_ns(end)
-        if now is None:
-            return
         if self.first_event_ns is None:
             self.first_event_ns = now
-        if mark and (not self.token_times_ns or now != self.token_times_ns[-1]):
+        if not mark or now is None:
+            return
+        if not self.token_times_ns or now != self.token_times_ns[-1]:
             self.token_times_ns.append(now)
         if mark & Mark.CONTENT and self.first_token_ns is None:
             self.first_token_ns = now
         if mark & Mark.REASONING and self.first_reasoning_ns is None:
             self.first_reasoning_ns = now
+
+
+_NEVER: tuple[float, int | None] = (float("inf"), None)
+"""Where no chunk was: an arrival that is unknown, for every offset."""
 
 
 def first_byte_ns(exchange: RawExchange, *, past_comments: bool = False) -> int | None:

@@ -54,14 +54,18 @@ class ChatReassembler(Reassembler):
         if delta.__class__ is not dict:
             self.flags.add("unexpected_shape")
             return Mark.NOTHING
-        index = as_index(delta.get("index"))
+        index = delta.get("index")
+        choice = self._choices.get(index) if index.__class__ is int else None
+        return (choice or self._open(as_index(index))).merge(delta)
+
+    def _open(self, index: int | None) -> "_Choice":
+        """Return the choice with this index, made if need be; 0 stands in for an index that is none."""
         if index is None:
             self.flags.add("choice_without_index")
             index = 0
-        choice = self._choices.get(index)
-        if choice is None:
-            choice = self._choices[index] = _Choice(index, self.flags)
-        return choice.merge(delta)
+        if index not in self._choices:
+            self._choices[index] = _Choice(index, self.flags)
+        return self._choices[index]
 
     def _keep_top(self, name: str, chunk: Json) -> None:
         """Keep what a chunk says beside its choices; chunks that repeat the one before need not come here."""
@@ -132,7 +136,7 @@ class _Choice:
                     self.fields[key] = value
             elif key == "logprobs":
                 self._merge_logprobs(value)
-            elif key != "index" and key != "message":
+            elif key not in ("index", "message"):
                 self._keep(key, value)
         grows = any(isinstance(value, (list, dict)) for value in choice.values())
         self._last = None if grows or not streamed else choice
