@@ -100,9 +100,20 @@ def current() -> CurrentExchange:
     return CurrentExchange(b"", None, "", "chat") if found is NOWHERE else found
 
 
-def set_current(exchange: CurrentExchange) -> None:
-    """Make `exchange` the current one of this task. The edge's call, once per exchange."""
+def enter(exchange: CurrentExchange) -> CurrentExchange:
+    """Make `exchange` the current one of this task, and return the one it was inside of. The edge's call."""
+    outer = _current.get()
     _current.set(exchange)
+    return outer
+
+
+def leave(exchange: CurrentExchange, outer: CurrentExchange) -> None:
+    """Undo `enter`, unless another task ends the exchange than began it. The edge's call.
+
+    A token would not do: it can be reset in its own context only, and a stream that is dropped ends anywhere.
+    """
+    if _current.get() is exchange:
+        _current.set(outer)
 
 
 def taken(exchange: CurrentExchange) -> tuple[dict[str, Any] | None, list[dict[str, Any]] | None]:

@@ -7,15 +7,15 @@ sees it, on a copy of the scope. The only messages it ever adds to are none: it 
 
 import os
 import threading
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, TypeAlias
 
 import anyio.to_thread
 
 from pipeline import sharing
-from pipeline.log import log
+from pipeline.log import Repeated
 
-from .annotate import set_current
+from .annotate import CurrentExchange, enter, leave
 from .config import CaptureConfig
 from .folder import check_directory
 from .recorder import Recorder
@@ -38,6 +38,7 @@ class CaptureMiddleware:
         self.config = config if config is not None else CaptureConfig.from_environ(os.environ)
         self._router = Router(self.config)
         self._recorder: Recorder | None = None
+        self._said = Repeated()
         if self.config.enabled:
             check_directory(self.config)
             self._settings = self.config.pipeline_settings()
@@ -50,18 +51,26 @@ class CaptureMiddleware:
         elif kind == "lifespan" and self.config.enabled:
             await self._serve_lifespan(scope, receive, send)
         elif kind == "websocket":
-            await self.app(self._stripped(scope, self._router.strip(scope)), receive, send)
+            await self.app(self._stripped(scope, self._prefixed(scope)), receive, send)
         else:
             await self.app(scope, receive, send)
 
     async def _serve_http(self, scope: Scope, receive: Receive, send: Send) -> None:
-        prefixed = self._router.strip(scope)
+        prefixed = self._prefixed(scope)
         tap = self._begin(scope, prefixed) if self.config.enabled and INSIDE not in scope else None
         scope = self._stripped(scope, prefixed)
         if tap is None:
             await self.app(scope, receive, send)
         else:
             await self._serve_tapped(tap, self.app, scope, receive, send)
+
+    def _prefixed(self, scope: Scope) -> Prefixed | None:
+        """Find the prefix; a scope that is too odd for that is served as it is, and counted."""
+        try:
+            return self._router.strip(scope)
+        except Exception as error:  # noqa: BLE001 - capture may be broken, serving may not
+            self._count_error(error)
+            return None
 
     def _begin(self, scope: Scope, prefixed: Prefixed | None) -> Tap | None:
         """Decide whether this exchange is captured, and begin; a fault of our own lets it pass uncaptured."""
@@ -80,18 +89,23 @@ class CaptureMiddleware:
 
     @staticmethod
     async def _serve_tapped(tap: Tap, app: ASGIApp, scope: Scope, receive: Receive, send: Send) -> None:
-        set_current(tap.exchange)
-        state = {**(scope.get("state") or {}), "capture": tap.exchange}
+        exchange = tap.exchange
+        outer = enter(exchange)
         try:
-            await app({**scope, INSIDE: True, "state": state}, tap.wrap_receive(receive), tap.wrap_send(send))
+            await app(_inside(scope, exchange), tap.wrap_receive(receive), tap.wrap_send(send))
         except BaseException as error:
             tap.end(error)
             raise
+        finally:
+            leave(exchange, outer)
         tap.end(None)
 
     async def _serve_lifespan(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Begin with the application, and drain when it has shut down, before the server is told so."""
-        self._running()
+        try:
+            self._running()
+        except Exception as error:  # noqa: BLE001 - capture may be broken, the application starts all the same
+            self._count_error(error)
 
         async def draining_send(message: Message) -> None:
             if message["type"].startswith("lifespan.shutdown"):
@@ -116,7 +130,7 @@ class CaptureMiddleware:
         if self._recorder is not None:
             self._recorder.count_error(error)
         else:
-            log.error("capture_not_begun", error=f"{type(error).__name__}: {error}")
+            self._said.warning("capture_not_begun", error=f"{type(error).__name__}: {error}")
 
     @staticmethod
     def _stripped(scope: Scope, prefixed: Prefixed | None) -> Scope:
@@ -127,6 +141,14 @@ class CaptureMiddleware:
         if prefixed.raw_path is not None:
             changed["raw_path"] = prefixed.raw_path
         return {**scope, **changed}
+
+
+def _inside(scope: Scope, exchange: CurrentExchange) -> Scope:
+    """Return the scope that the application gets: a copy, with the exchange in a copy of its state."""
+    state = scope.get("state")
+    if state is None or isinstance(state, Mapping):
+        return {**scope, INSIDE: True, "state": {**(state or {}), "capture": exchange}}
+    return {**scope, INSIDE: True}
 
 
 INSIDE = "model_call_capture.inside"

@@ -7,6 +7,7 @@ import itertools
 import os
 import time
 from collections.abc import Callable
+from contextlib import suppress
 
 from pipeline.exchange import Annotation, RawExchange
 from pipeline.log import Repeated
@@ -14,6 +15,7 @@ from pipeline.runner import Pipeline
 from pipeline.slots import Slot
 from pipeline.stems import uncorrelated_stem
 
+from .failures import describe
 from .kept import Budget
 
 DAY_S = 86_400
@@ -62,7 +64,14 @@ class Recorder:
     def count_error(self, error: Exception) -> None:
         """Count a fault of our own: capture may be broken, serving may not."""
         self.pipeline.ledger.count("capture_errors")
-        self._said.warning("capture_error", error=f"{type(error).__name__}: {error}")
+        fault = describe(error, "capture")
+        self._said.warning("capture_error", error=f"{fault.type}: {fault.message}")
+
+    def fail(self, error: Exception, slot: Slot | None, call_id: bytes, stem: str, started_at: float) -> None:
+        """Count a fault of our own that costs a call its record, and have the call named as a gap."""
+        self.count_error(error)
+        with suppress(ValueError):  # the ledger's map is closed: nothing is accounted for here any more
+            self.pipeline.intake.fail(slot, call_id, stem, started_at)
 
     def count_uncorrelated(self) -> None:
         """Count a call that is not captured because it names no rollout."""

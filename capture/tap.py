@@ -155,7 +155,8 @@ class Tap:
             recorder.offer(self._raw_exchange(ended, *digests), self._slot)
             send_late_notes(self.exchange, recorder.offer_note)
         except Exception as fault:  # noqa: BLE001 - as above
-            recorder.count_error(fault)
+            exchange = self.exchange
+            recorder.fail(fault, self._slot, exchange.call_id, exchange.stem, self._started_at)
 
     def _saw_request(self, message: Message) -> None:
         kind = message["type"]

@@ -14,7 +14,7 @@ from collections import deque
 from typing import TypeAlias
 
 from .exchange import Annotation, RawExchange
-from .slots import ACCEPTED, DROPPED, SKIPPED, Slot
+from .slots import ACCEPTED, DROPPED, FAILED, SKIPPED, Slot
 
 CHUNK_OVERHEAD_BYTES = 100
 """What a chunk costs beside its bytes: the object's head, its place in the list, its time."""
@@ -38,7 +38,7 @@ class Item:
 
 
 class Ended:
-    """A call that ends here: dropped or skipped. What the gap needs is kept, the bodies are let go."""
+    """A call that ends here: dropped, skipped or failed. What the gap needs is kept, the bodies are let go."""
 
     __slots__ = ("call_id", "slot", "started_at", "state", "stem")
 
@@ -100,6 +100,14 @@ class Intake:
         if slot is not None:
             slot.mark(SKIPPED)
         self.ended.append(Ended(slot, SKIPPED, b"", "", 0.0))
+        if self.asleep:
+            self.wake()
+
+    def fail(self, slot: Slot | None, call_id: bytes, stem: str, started_at: float) -> None:
+        """Account for a call that could not be handed over, by a fault of our own; it becomes a gap."""
+        if slot is not None:
+            slot.mark(FAILED)
+        self.ended.append(Ended(slot, FAILED, call_id, stem, started_at))
         if self.asleep:
             self.wake()
 

@@ -11,6 +11,7 @@ It is never unlocked, only closed.
 
 import os
 import secrets
+from contextlib import suppress
 from mmap import MAP_SHARED, PROT_READ, PROT_WRITE, mmap
 from pathlib import Path
 
@@ -131,9 +132,10 @@ class Ledger:
         self.publish(name, self.counts[name] + more)
 
     def publish(self, name: str, value: int) -> None:
-        """Set a counter, here and in the map."""
+        """Set a counter, here and in the map; once the map is closed, only here."""
         self.counts[name] = value
-        slots.write_counter(self.segments[0].view, name, value)
+        with suppress(ValueError):
+            slots.write_counter(self.segments[0].view, name, value)
 
     def started(self) -> int:
         """Return how many calls ever started here: every use of a slot, and the unslotted ones."""

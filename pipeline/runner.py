@@ -232,12 +232,14 @@ class Pipeline:
             pool[zlib.crc32(item.event.stem.encode()) % len(pool)].give(item)
 
     def _take_ended(self) -> None:
-        """Count what was skipped, and send out a gap for what was dropped."""
+        """Count what was skipped, and send out a gap for what was dropped or could not be handed over."""
         ended = self.intake.ended
         while ended:
             call = ended.popleft()
             if call.state == SKIPPED:
                 self.ledger.finish(call.slot, SKIPPED)
+            elif call.state == FAILED_STATE:
+                self._name_gap(call, FAILED, "capture_error")
             else:
                 self._said.warning("exchange_dropped", reason="queue_full", stem=call.stem)
                 self._name_gap(call, DROPPED, None)
