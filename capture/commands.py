@@ -182,7 +182,7 @@ def _require(extra: str, what: str) -> None:
     if missing:
         need = " and ".join(missing)
         raise CommandError(
-            NO_EXTRA, f"{what} needs {need}; install it with: pip install 'model-call-capture[{extra}]'"
+            NO_EXTRA, f"{what} needs {need}; install with: pip install 'model-call-capture[{extra}]'"
         )
 
 

@@ -23,10 +23,10 @@ _QUOTED = frozenset(("", "null", "true", "false"))
 def lines(value: Any, depth: int = 0) -> Iterator[str]:  # noqa: ANN401 - whatever JSON holds
     """Yield the lines of a JSON value, without line ends; control characters are escaped."""
     indent = "  " * depth
-    if isinstance(value, dict):
+    if isinstance(value, dict) and value:
         for name, item in value.items():
             yield from _member(f"{indent}{plain(name)}:", item, depth + 1)
-    elif isinstance(value, list):
+    elif isinstance(value, list) and value:
         for item in value:
             yield from _member(f"{indent}-", item, depth + 1)
     else:
