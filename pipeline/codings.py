@@ -1,14 +1,15 @@
 """HTTP content codings undone, chunk by chunk, so that a decoded byte still belongs to the chunk it came in.
 
-gzip and deflate come from the standard library; br and zstd where an optional package is installed. What a coding
-expands to is bounded, so a small body cannot fill the memory. A body that ends in the middle of its coding gives
-what could be read: a stream whose client left is the usual case.
+gzip and deflate come from the standard library; br and zstd where the package `brotli` or `zstandard` is installed,
+imported at first use. What a coding expands to is bounded, so a small body cannot fill the memory. A body that ends
+in the middle of its coding gives what could be read: a stream whose client left is the usual case.
 """
 
 import zlib
 from collections.abc import Callable, Sequence
+from importlib import import_module
 from itertools import islice
-from typing import Protocol
+from typing import Any, Protocol
 
 DECODED_MAX_BYTES = 64 << 20
 """What one body may expand to; the same bound as for bodies as they come."""
@@ -71,10 +72,53 @@ def _inflate_deflate(start: bytes) -> _Codec:
     return _Inflate(_ZLIB if wrapped else _RAW_DEFLATE)
 
 
+class _Sliced:
+    """A codec without an output bound of its own, fed so little at a time that it cannot leap far over ours."""
+
+    def __init__(self, step: Callable[[bytes], bytes], slice_bytes: int, error: type[Exception]) -> None:
+        self._step = step
+        self._slice_bytes = slice_bytes
+        self._error = error
+
+    def __call__(self, data: bytes, limit: int) -> bytes:
+        out: list[bytes] = []
+        for at in range(0, len(data), self._slice_bytes):
+            try:
+                piece = self._step(data[at : at + self._slice_bytes])
+            except self._error as error:
+                raise CodingError(str(error)) from error
+            out.append(piece)
+            limit -= len(piece)
+            if limit <= 0:
+                raise CodingError("expands beyond the bound")
+        return b"".join(out)
+
+
+def _package(name: str) -> Any:  # noqa: ANN401 - an optional package, which need not have types
+    try:
+        return import_module(name)
+    except ImportError as error:
+        raise CodingError(f"the package {name} is not installed") from error
+
+
+def _brotli(_start: bytes) -> _Codec:
+    """Make a brotli codec. One metablock of a few bytes may expand to 16 MiB (RFC 7932), hence the small slices."""
+    brotli = _package("brotli")
+    return _Sliced(brotli.Decompressor().process, 16, brotli.error)
+
+
+def _zstandard(_start: bytes) -> _Codec:
+    """Make a zstd codec. One block of four bytes may expand to 128 KiB (RFC 8878)."""
+    zstandard = _package("zstandard")
+    return _Sliced(zstandard.ZstdDecompressor().decompressobj().decompress, 256, zstandard.ZstdError)
+
+
 CODINGS: dict[str, Callable[[bytes], _Codec]] = {
     "gzip": lambda _start: _Inflate(_GZIP),
     "x-gzip": lambda _start: _Inflate(_GZIP),
     "deflate": _inflate_deflate,
+    "br": _brotli,
+    "zstd": _zstandard,
 }
 """Coding name, lower case, to what makes a fresh codec for a body that starts with these bytes."""
 

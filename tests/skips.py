@@ -4,6 +4,7 @@ A skip for any other reason fails the run (`tests/conftest.py`); adding a row is
 """
 
 SKIPS = {
+    "coding-absent": "coding-absent: the optional package for this content coding is not installed",
     "corpus-absent": "corpus-absent: the recorded streams are not beside this checkout",
     "no-mount": "no-mount: this user may not mount a file system of 1 MB",
 }

@@ -1,12 +1,10 @@
 import json
-import zlib
 
 import msgspec
 import pytest
 
 from pipeline.bodies import MAX_DEPTH, BodyError, decode, embed, heal, is_too_deep
-from pipeline.codings import DECODED_MAX_BYTES, CodingError, undo
-from tests.exchanges import JSON_BODY, cuts, delta, events, record, zipped
+from tests.exchanges import JSON_BODY, delta, events, record
 
 LENIENT = {
     b'{"a":NaN,"b":-Infinity,"c":1e999}': {"a": "NaN", "b": "-Infinity", "c": "1e999"},
@@ -88,74 +86,6 @@ def test_halves_of_characters_are_joined_or_replaced() -> None:
     """Two halves that meet become their character; a half alone becomes U+FFFD and is told."""
     assert heal({"a\ud83d\ude00": ["\ud83d\ude00", 1]}) == ({"a😀": ["😀", 1]}, False)
     assert heal("x\ud83dy") == ("x\ufffdy", True)
-
-
-GZIP_BODY = b'{"model":"m","input":"hi"}'
-CODINGS = {
-    "gzip": zipped(GZIP_BODY),
-    "GZIP": zipped(GZIP_BODY),
-    "x-gzip": zipped(GZIP_BODY[:5]) + zipped(GZIP_BODY[5:]),
-    "deflate": zlib.compress(GZIP_BODY),
-    "Deflate": zlib.compress(GZIP_BODY)[2:-4],
-    "gzip, deflate": zlib.compress(zipped(GZIP_BODY)),
-    "identity": GZIP_BODY,
-}
-
-
-@pytest.mark.parametrize("coding", CODINGS)
-def test_codings_are_undone_chunk_by_chunk(coding: str) -> None:
-    """Every coding gives the body back wherever it is cut, in as many chunks as came."""
-    for chunks in cuts(CODINGS[coding]):
-        pieces = undo(chunks, coding)
-        assert b"".join(pieces) == GZIP_BODY
-        assert len(pieces) == len(chunks)
-
-
-@pytest.mark.parametrize(
-    ("coding", "body"),
-    [
-        ("foo", b"x"),
-        ("gzip", b"no gzip"),
-        ("deflate", b"\xff\xff"),
-        ("gzip", zipped(bytes(DECODED_MAX_BYTES + 1))),
-    ],
-)
-def test_codings_that_cannot_be_undone_are_told(coding: str, body: bytes) -> None:
-    """Unknown and damaged codings and bombs raise CodingError, within the bound."""
-    with pytest.raises(CodingError):
-        undo([body], coding)
-
-
-def test_what_follows_the_last_gzip_member_is_passed_over() -> None:
-    """Bytes behind the data change nothing, not even when they look like half a member."""
-    for chunks in cuts(zipped(GZIP_BODY) + b"\x1ftrailing" * 3):
-        assert b"".join(undo(chunks, "gzip")) == GZIP_BODY
-
-
-def test_a_body_cut_inside_its_coding_gives_what_came() -> None:
-    """A stream whose client left is read as far as it went."""
-    body = b"".join(b"data: %d\n\n" % number for number in range(5000))
-    got = b"".join(undo([zipped(body)[:-3000]], "gzip"))
-    assert body.startswith(got)
-    assert len(got) > 1000
-
-
-def test_a_coded_request_is_read_and_one_that_cannot_be_is_kept() -> None:
-    """The model is read through gzip; under an unknown coding the bytes stay, and the response is still read."""
-    answer = b'{"choices":[{"index":0,"message":{"content":"x"},"finish_reason":"stop"}]}'
-    headers = ((b"content-encoding", b"gzip"),)
-    read = record("chat", answer, request_chunks=(zipped(GZIP_BODY),), request_headers=headers)
-    assert (read["model_requested"], read["flags"]) == ("m", ["content_type_mismatch", "request_encoded"])
-    odd = record(
-        "chat",
-        answer,
-        request_chunks=(b"\x28\xb5\x2f\xfd",),
-        request_headers=((b"content-encoding", b"foo"),),
-    )
-    assert odd["request_raw_b64"] == "KLUv/Q=="
-    assert odd["flags"] == ["content_type_mismatch", "undecodable_request"]
-    assert odd["finish"] == "stop"
-    assert odd["http"]["request_content_encoding"] == "foo"
 
 
 def test_a_request_body_may_be_any_json() -> None:
