@@ -1,0 +1,221 @@
+"""How exchanges end: exceptions, cancellations and lost clients cross capture unchanged, each leaving one record."""
+
+from collections.abc import Generator
+from typing import Any
+
+import anyio
+import pytest
+from starlette.requests import ClientDisconnect
+from starlette.responses import StreamingResponse
+
+from capture import StoredRecord
+from capture.tap import Message, Receive, Scope, Send
+from tests.flows.driving import (
+    DISCONNECT,
+    PIECE,
+    REST,
+    App,
+    Server,
+    Site,
+    body,
+    request,
+    says,
+    scope,
+    start,
+    text_of,
+)
+
+pytestmark = pytest.mark.anyio
+
+
+class ProviderError(Exception):
+    """An exception that carries a status, as frameworks' and clients' do."""
+
+    status_code = 503
+
+
+def raises(error: BaseException, *messages: Message) -> App:
+    """Make an application that sends these messages, then raises."""
+
+    async def app(inner: Scope, receive: Receive, send: Send) -> None:
+        await says(*messages)(inner, receive, send)
+        raise error
+
+    return app
+
+
+def ending(record: StoredRecord) -> tuple[Any, ...]:
+    """Return what a record says of its end."""
+    source = record.error.source if record.error else None
+    return record.error_category, source, record.delivery, record.complete, record.status_code
+
+
+@pytest.mark.parametrize(
+    ("error", "category"),
+    [
+        (ValueError("no"), "exception"),
+        (TimeoutError(), "timeout"),
+        (ConnectionResetError(), "connection"),
+        (ProviderError(), "upstream_error"),
+        (SystemExit(3), "exception"),
+    ],
+    ids=["plain", "timeout", "connection", "status", "exit"],
+)
+@pytest.mark.parametrize("begun", [True, False], ids=["streaming", "before"])
+async def test_an_application_that_raises(
+    site: Site, error: BaseException, category: str, *, begun: bool
+) -> None:
+    """Its very exception comes back, and is recorded by its class with what was answered before."""
+    sent = [start(), body(PIECE), body(PIECE)] if begun else []
+    server = Server([request()])
+    with pytest.raises(type(error)) as raised:
+        await site.around(raises(error, *sent))(scope(), server.receive, server.send)
+    record = await site.record()
+    assert raised.value is error
+    assert server.sent == sent
+    assert ending(record) == (category, "app", "failed", False, 200 if begun else None)
+    assert record.error is not None
+    assert record.error.type == f"{type(error).__module__}.{type(error).__qualname__}"
+    assert (text_of(record) if begun else record.response) == ("HelHel" if begun else None)
+
+
+async def test_an_application_that_answers_nothing(site: Site) -> None:
+    """An application that returns without a response is recorded as a failure of its own."""
+    server = Server([request()])
+    await site.around(says())(scope(), server.receive, server.send)
+    assert ending(await site.record()) == ("exception", "app", "failed", False, None)
+    assert server.sent == []
+
+
+async def test_a_second_start(site: Site) -> None:
+    """A response that starts twice passes as it is; the first status is kept, and the second flagged."""
+    messages = [start(), body(PIECE), start(500), body(REST, more=False)]
+    server = Server([request()])
+    await site.around(says(*messages))(scope(), server.receive, server.send)
+    record = await site.record()
+    assert server.sent == messages
+    assert (record.status_code, record.flags, text_of(record)) == (200, ["double_start"], "Hello")
+
+
+@pytest.mark.parametrize("hidden", [False, True], ids=["passed", "hidden"])
+async def test_a_send_that_raises(site: Site, *, hidden: bool) -> None:
+    """The error of a lost connection comes back, and the call is the client's, also behind the application's own."""
+    lost = OSError("gone")
+    server = Server([request()], fail_at=2, failure=lost)
+
+    async def app(inner: Scope, receive: Receive, send: Send) -> None:
+        try:
+            await says(start(), body(PIECE), body(REST))(inner, receive, send)
+        except OSError as error:
+            assert error is lost
+            raise ClientDisconnect if hidden else error from None
+
+    with pytest.raises(ClientDisconnect if hidden else OSError):
+        await site.around(app)(scope(), server.receive, server.send)
+    record = await site.record()
+    assert ending(record) == ("cancelled", "client", "client_gone", False, 200)
+    assert record.response["choices"][0]["message"]["content"].startswith("Hel")
+
+
+@pytest.mark.parametrize("listening", [False, True], ids=["server", "client"])
+async def test_a_cancelled_exchange(site: Site, *, listening: bool) -> None:
+    """A cancellation, repeated while the application cleans up, comes back as it was, and leaves the partial answer."""
+    seen: list[BaseException] = []
+    server = Server([request(), *([DISCONNECT] if listening else [])])
+
+    async def app(inner: Scope, receive: Receive, send: Send) -> None:
+        await says(start(), body(PIECE))(inner, receive, send)
+        if listening:
+            await receive()
+        stopped.cancel()
+        try:
+            await anyio.sleep_forever()
+        finally:
+            await anyio.sleep(0)  # raises again: the scope is still cancelled
+
+    async def observed() -> None:
+        try:
+            await site.around(app)(scope(), server.receive, server.send)
+        except BaseException as error:
+            seen.append(error)
+            raise
+
+    with anyio.CancelScope() as stopped:
+        await observed()
+    record = await site.record()
+    assert isinstance(seen[0], anyio.get_cancelled_exc_class())
+    assert ending(record)[:3] == (
+        ("cancelled", "client", "client_gone") if listening else ("cancelled", "app", "failed")
+    )
+    assert text_of(record) == "Hel"
+
+
+class Suspension:
+    """Something to await that never comes, on no event loop."""
+
+    def __await__(self) -> Generator[None, None, None]:
+        yield
+
+
+def test_a_closed_coroutine(site: Site) -> None:
+    """A stream that is dropped by closing its coroutine, outside of any loop, leaves its partial answer."""
+    server = Server([request()])
+
+    async def app(inner: Scope, receive: Receive, send: Send) -> None:
+        await says(start(), body(PIECE))(inner, receive, send)
+        await Suspension()
+
+    coroutine: Any = site.around(app)(scope(), server.receive, server.send)
+    coroutine.send(None)
+    coroutine.close()
+    (record,) = anyio.run(site.records)
+    assert (ending(record)[0], text_of(record)) == ("cancelled", "Hel")
+
+
+async def test_an_application_that_goes_on_without_its_client(site: Site) -> None:
+    """An answer that is finished although its client was seen to leave is complete."""
+    server = Server([request(), DISCONNECT])
+
+    async def app(inner: Scope, receive: Receive, send: Send) -> None:
+        await says(start(), body(PIECE))(inner, receive, send)
+        await receive()
+        await send(body(REST, more=False))
+
+    await site.around(app)(scope(), server.receive, server.send)
+    record = await site.record()
+    assert (ending(record), text_of(record)) == ((None, None, "client_gone", True, 200), "Hello")
+
+
+class EndingServer(Server):
+    """A server that says `http.disconnect` once the response is over, while its last `send` still waits."""
+
+    def __init__(self) -> None:
+        super().__init__([request()])
+        self._over = anyio.Event()
+
+    async def receive(self) -> Message:
+        """Give the request, then wait for the response to be over."""
+        if not self.incoming:
+            await self._over.wait()
+            return DISCONNECT
+        return await super().receive()
+
+    async def send(self, message: Message) -> None:
+        """Take a message; the last one for ever, or until the application is done with it."""
+        await super().send(message)
+        if message["type"] == "http.response.body" and not message["more_body"]:
+            self._over.set()
+            await anyio.sleep_forever()
+
+
+async def test_the_end_of_a_response_is_no_client_that_left(site: Site) -> None:
+    """Where a server tells the end of a response as a disconnect, and the last `send` is cancelled for it, all is well."""
+
+    async def stream(inner: Scope, receive: Receive, send: Send) -> None:
+        await receive()
+        response = StreamingResponse(iter([PIECE, REST]), media_type="text/event-stream")
+        await response(inner, receive, send)
+
+    server = EndingServer()
+    await site.around(stream)(scope(), server.receive, server.send)
+    assert ending(await site.record()) == (None, None, "sent", True, 200)
