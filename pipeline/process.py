@@ -7,11 +7,13 @@ except of this file, and the record says so with the flag `capture_parse_error`.
 
 import base64
 import re
+from collections.abc import Iterable
 from typing import Any
 
 import msgspec
 
 from pipeline.answer import Answer, read_answer
+from pipeline.dialects.quirks import REQUEST_ID_HEADERS, RETRY_COUNT_HEADERS, SESSION_ID_HEADERS
 from pipeline.exchange import Headers, RawExchange
 from pipeline.flags import is_lossy
 from pipeline.line import encode
@@ -39,9 +41,6 @@ _ATTEMPT = re.compile(r"\d+-\d+(?:-a(\d{1,9}))?", re.ASCII)
 """The rollout ids whose grammar names an attempt: task, rollout, and `-a<n>` from the second attempt on."""
 
 _TRACE = re.compile(r"[0-9a-f]{2}-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})", re.ASCII)
-_RETRY_COUNTS = ("x-stainless-retry-count",)
-_REQUEST_IDS = ("x-client-request-id", "x-request-id")
-_SESSION_IDS = ("x-session-id", "session-id", "x-claude-code-session-id")
 
 
 def process(exchange: RawExchange, server: ServerIdentity, labels: dict[str, str]) -> ModelCallRecord:
@@ -140,7 +139,7 @@ def _common(
         "latency_ms": round(exchange.ended_ns / 1e6, 2),
         "latency_ttft_ms": None if first_ns is None else round(first_ns / 1e6, 2),
         "status_code": exchange.status_code,
-        "client_session_id": _first(asked, _SESSION_IDS),
+        "client_session_id": _first(asked, SESSION_ID_HEADERS),
         "writer": WRITER,
         "rollout_id": exchange.rollout_id,
         "attempt": _attempt(exchange.rollout_id),
@@ -200,7 +199,7 @@ def _attempt(rollout_id: str | None) -> int | None:
     return None if found is None else int(found[1] or 0)
 
 
-def _first(headers: dict[str, str], names: tuple[str, ...]) -> str | None:
+def _first(headers: dict[str, str], names: Iterable[str]) -> str | None:
     return next((headers[name] for name in names if name in headers), None)
 
 
@@ -223,11 +222,11 @@ def _http(exchange: RawExchange, asked: dict[str, str], told: dict[str, str]) ->
 
 
 def _client(asked: dict[str, str]) -> ClientNote:
-    retries = _first(asked, _RETRY_COUNTS) or ""
+    retries = _first(asked, RETRY_COUNT_HEADERS) or ""
     return ClientNote(
         retry_count=int(retries) if re.fullmatch(r"[0-9]{1,9}", retries) else None,
-        request_id=_first(asked, _REQUEST_IDS),
-        session_id=_first(asked, _SESSION_IDS),
+        request_id=_first(asked, REQUEST_ID_HEADERS),
+        session_id=_first(asked, SESSION_ID_HEADERS),
         user_agent=asked.get("user-agent"),
     )
 

@@ -41,3 +41,21 @@ SILENT_EVENTS: dict[str, str] = {
     "keepalive": "OpenAI Responses streams behind some gateways",
 }
 """Event types that say nothing about the answer."""
+
+RETRY_COUNT_HEADERS: dict[str, str] = {
+    "x-stainless-retry-count": "the official OpenAI and Anthropic SDKs, on every request",
+}
+"""Request headers in which a client counts its retries."""
+
+REQUEST_ID_HEADERS: dict[str, str] = {
+    "x-client-request-id": "OpenAI API documentation",
+    "x-request-id": "common among proxies and clients",
+}
+"""Request headers with the client's own id of a request, first match wins."""
+
+SESSION_ID_HEADERS: dict[str, str] = {
+    "x-session-id": "NeMo Gym, and common among clients",
+    "session-id": "Codex",
+    "x-claude-code-session-id": "Claude Code",
+}
+"""Request headers with the client's own id of a session, first match wins."""
