@@ -15,6 +15,19 @@ def source_of(error: BaseException) -> str:
     return "app" if isinstance(error, (Exception, KeyboardInterrupt, SystemExit)) else "cancelled"
 
 
+LOST = ("BrokenResourceError", "ClosedResourceError", "ClientDisconnect", "ClientDisconnected")
+"""Names of exceptions that say that a connection is gone, without being an OSError (anyio, trio, frameworks)."""
+
+
+def source_of_send(error: Exception) -> str:
+    """Tell a lost connection (`send`) from the server's word on what the application sent (`app`).
+
+    Servers answer a message that breaks the protocol, as a second start or too long a body, with an exception of
+    other kinds; that is no client that left.
+    """
+    return "send" if isinstance(error, OSError) or type(error).__name__ in LOST else "app"
+
+
 def describe(error: BaseException, source: str) -> Failure:
     """Return an exception as data: its class, its text, and the HTTP status it carries, if any."""
     kind = type(error)

@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 from pipeline.exchange import Failure, RawExchange
 
 from .annotate import CurrentExchange, send_late_notes, taken
-from .failures import describe, source_of
+from .failures import describe, source_of, source_of_send
 from .kept import Kept
 from .recorder import Recorder
 from .routes import Route
@@ -127,8 +127,9 @@ class Tap:
             try:
                 await send(message)
             except BaseException as error:
-                keep_sent(_clock())
-                self._send_raised(error, last=not more)
+                size -= self._send_raised(error, message)
+                if not more:
+                    self._end_refused(error)
                 raise
             keep_sent(_clock())
             if not more and not self._done:
@@ -215,13 +216,30 @@ class Tap:
         self._status = message.get("status")
         self._headers = message.get("headers") or ()
 
-    def _send_raised(self, error: BaseException, *, last: bool) -> None:
-        """Keep what the server's `send` raised first: the application may hide it behind one of its own."""
-        if self._failure is None and isinstance(error, Exception):
-            self._failure = describe(error, "send")
-        if last:
-            self._complete = self._over and not isinstance(error, Exception)
-            self.end(None if self._complete else error)
+    def _send_raised(self, error: BaseException, message: Message) -> int:
+        """Keep what the server's `send` raised first: the application may hide it behind one of its own.
+
+        A refused message did not cross the edge, and is taken back; whether a cancelled one did, nobody knows.
+        Returns the number of kept bytes that were taken back.
+        """
+        kept = len(self._times) > len(self._sent)
+        if not isinstance(error, Exception):
+            if kept:
+                self._sent.append(_clock())
+            return 0
+        if self._failure is None:
+            self._failure = describe(error, source_of_send(error))
+        if not kept:
+            return 0
+        self._times.pop()
+        if message.get("type") == "http.response.start" and not self._double_start:
+            self._start, self._status, self._headers = None, None, ()
+        return len(self._response.chunks.pop())
+
+    def _end_refused(self, error: BaseException) -> None:
+        """End with a last message that `send` raised on; one that was cancelled for the response is over is whole."""
+        self._complete = self._over and not isinstance(error, Exception)
+        self.end(None if self._complete else error)
 
     def _raw_exchange(
         self, ended: int, request_sha256: bytes | None, response_sha256: bytes | None

@@ -32,9 +32,9 @@ class Correlation(msgspec.Struct, frozen=True):
 class Failure(msgspec.Struct, frozen=True):
     """An exception that crossed the edge: its qualified class name, its text, and whose call raised it.
 
-    `source` is `app` for the application's own exception, `send` for one that the server's `send` raised, and
-    `cancelled` when the task was cancelled or its coroutine was closed. `status_code` is what the exception
-    itself carries (`status_code`, `status` or `response.status_code`), if anything.
+    `source` is `app` for the application's own exception, `send` for one by which the server's `send` said that
+    the connection is gone, and `cancelled` when the task was cancelled or its coroutine was closed. `status_code`
+    is what the exception itself carries (`status_code`, `status` or `response.status_code`), if anything.
     """
 
     type: str

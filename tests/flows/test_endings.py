@@ -4,6 +4,7 @@ from collections.abc import Generator
 from typing import Any
 
 import anyio
+import anyio.lowlevel
 import pytest
 from starlette.requests import ClientDisconnect
 from starlette.responses import StreamingResponse
@@ -97,29 +98,42 @@ async def test_a_second_start(site: Site) -> None:
     assert (record.status_code, record.flags, text_of(record)) == (200, ["double_start"], "Hello")
 
 
-@pytest.mark.parametrize("hidden", [False, True], ids=["passed", "hidden"])
-async def test_a_send_that_raises(site: Site, *, hidden: bool) -> None:
-    """The error of a lost connection comes back, and the call is the client's, also behind the application's own."""
+@pytest.mark.parametrize("own", [None, ClientDisconnect()], ids=["passed", "hidden"])
+@pytest.mark.parametrize("at", [0, 1, 2])
+async def test_a_send_that_raises(site: Site, at: int, own: Exception | None) -> None:
+    """A lost connection comes back as raised, and what passed before is recorded as the client's doing."""
     lost = OSError("gone")
-    server = Server([request()], fail_at=2, failure=lost)
+    messages = [start(), body(PIECE), body(REST, more=False)]
+    server = Server([request()], fail_at=at, failure=lost)
 
     async def app(inner: Scope, receive: Receive, send: Send) -> None:
         try:
-            await says(start(), body(PIECE), body(REST))(inner, receive, send)
+            await says(*messages)(inner, receive, send)
         except OSError as error:
-            assert error is lost
-            raise ClientDisconnect if hidden else error from None
+            raise own or error from None
 
-    with pytest.raises(ClientDisconnect if hidden else OSError):
+    with pytest.raises((OSError, ClientDisconnect)) as raised:
         await site.around(app)(scope(), server.receive, server.send)
     record = await site.record()
-    assert ending(record) == ("cancelled", "client", "client_gone", False, 200)
-    assert record.response["choices"][0]["message"]["content"].startswith("Hel")
+    assert raised.value is (own or lost)
+    assert server.sent == messages[:at]
+    assert ending(record) == ("cancelled", "client", "client_gone", False, 200 if at else None)
+    assert (record.http.response_bytes, record.timing.chunks) == ((0, 0), (0, 0), (len(PIECE), 1))[at]
+
+
+async def test_a_message_that_the_server_refuses(site: Site) -> None:
+    """An exception of the server's `send` that speaks of the message is the application's, not the client's."""
+    server = Server([request()], fail_at=2, failure=RuntimeError("unexpected message"))
+    with pytest.raises(RuntimeError):
+        await site.around(says(start(), body(PIECE), start(500)))(scope(), server.receive, server.send)
+    record = await site.record()
+    assert ending(record) == ("exception", "app", "failed", False, 200)
+    assert (record.flags, text_of(record)) == (["double_start"], "Hel")
 
 
 @pytest.mark.parametrize("listening", [False, True], ids=["server", "client"])
 async def test_a_cancelled_exchange(site: Site, *, listening: bool) -> None:
-    """A cancellation, repeated while the application cleans up, comes back as it was, and leaves the partial answer."""
+    """A cancellation, repeated while the application cleans up, comes back as it was."""
     seen: list[BaseException] = []
     server = Server([request(), *([DISCONNECT] if listening else [])])
 
@@ -131,7 +145,7 @@ async def test_a_cancelled_exchange(site: Site, *, listening: bool) -> None:
         try:
             await anyio.sleep_forever()
         finally:
-            await anyio.sleep(0)  # raises again: the scope is still cancelled
+            await anyio.lowlevel.checkpoint()  # raises again: the scope is still cancelled
 
     async def observed() -> None:
         try:
@@ -209,7 +223,7 @@ class EndingServer(Server):
 
 
 async def test_the_end_of_a_response_is_no_client_that_left(site: Site) -> None:
-    """Where a server tells the end of a response as a disconnect, and the last `send` is cancelled for it, all is well."""
+    """A disconnect by which a server tells the end of a response is no failure, though it cancels the last `send`."""
 
     async def stream(inner: Scope, receive: Receive, send: Send) -> None:
         await receive()
