@@ -92,7 +92,7 @@ def calls_sheet(records: Sequence[StoredRecord]) -> Sheet:
         Row([str(number), *call_cells(record), record.model_call_id], record.error_category is not None)
         for number, record in enumerate(records, 1)
     ]
-    right = frozenset(("#", "in", "out", "tools", "ms", "first token"))
+    right = frozenset(("#", "in", "out", "ms", "first token"))
     return Sheet("Calls", ("#", *CALL_COLUMNS, "id"), rows, right)
 
 
