@@ -38,6 +38,8 @@ from .supervisor import Parcel, Supervisor
 LEDGER_CHECK_S = 1.0
 """How often the thread looks whether somebody removed the ledger's file."""
 HURRY_TICK_S = 0.002
+HURRY_WAIT_S = 1.0
+"""How long a signal handler waits for the queue to be in the pipes; milliseconds unless a worker is stuck."""
 GAP_RETRY_S = 0.5
 GAPS_WAITING_MAX = 1 << 16
 """Beyond this a gap without a slot is only counted; those with one stay in the ledger file anyway."""
@@ -87,9 +89,14 @@ class Pipeline:
             self._wait_for(self._all_sent, self._hurry_until - now)
 
     def hurry(self) -> None:
-        """From now on write hand-overs through at once: the process was told to end. For signal handlers."""
-        self._hurry_until = self._clock() + self.settings.shutdown_timeout_ms / 1000
-        self.intake.wake()
+        """Write through what is queued, and from now on each hand-over at once: the process was told to end.
+
+        For signal handlers. Waits, bounded, until the queue is in the workers' pipes: from there it reaches the
+        disk whatever becomes of this process, and a server may end before the thread has had its turn.
+        """
+        timeout_s = self.settings.shutdown_timeout_ms / 1000
+        self._hurry_until = self._clock() + timeout_s
+        self._wait_for(self._all_sent, min(timeout_s, HURRY_WAIT_S))
 
     def drain(self, timeout_s: float) -> bool:
         """Wait until everything offered is durable or a durable gap; False where time ended first."""

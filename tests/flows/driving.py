@@ -118,6 +118,10 @@ class Site:
         (record,) = await self.records(rollout)
         return record
 
+    def faults(self) -> int:
+        """Return how many faults of its own capture has counted."""
+        return self.pipeline.ledger.counts["capture_errors"]
+
     def close(self) -> None:
         """End the pipeline, every call accounted for."""
         assert self.pipeline.close(CLOSE_TIMEOUT_S)
