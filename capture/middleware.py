@@ -17,6 +17,7 @@ from pipeline.log import Repeated
 
 from .annotate import CurrentExchange, enter, leave
 from .config import CaptureConfig
+from .failures import describe
 from .folder import check_directory
 from .recorder import Recorder
 from .routes import Prefixed, Router
@@ -56,8 +57,9 @@ class CaptureMiddleware:
             await self.app(scope, receive, send)
 
     async def _serve_http(self, scope: Scope, receive: Receive, send: Send) -> None:
+        recorder = self._begun() if self.config.enabled and INSIDE not in scope else None
         prefixed = self._prefixed(scope)
-        tap = self._begin(scope, prefixed) if self.config.enabled and INSIDE not in scope else None
+        tap = self._tap(recorder, scope, prefixed) if recorder is not None else None
         scope = self._stripped(scope, prefixed)
         if tap is None:
             await self.app(scope, receive, send)
@@ -72,18 +74,25 @@ class CaptureMiddleware:
             self._count_error(error)
             return None
 
-    def _begin(self, scope: Scope, prefixed: Prefixed | None) -> Tap | None:
+    def _begun(self) -> Recorder | None:
+        """Return the recorder; None where a fault of our own leaves none, and calls pass uncaptured."""
+        try:
+            return self.recorder()
+        except Exception as error:  # noqa: BLE001 - as above
+            self._count_error(error)
+            return None
+
+    def _tap(self, recorder: Recorder, scope: Scope, prefixed: Prefixed | None) -> Tap | None:
         """Decide whether this exchange is captured, and begin; a fault of our own lets it pass uncaptured."""
         try:
             route = self._router.route(scope, prefixed)
             if route is None:
                 return None
-            recorder = self._running()
             if route.stem is None and self.config.uncorrelated == "skip":
                 recorder.count_uncorrelated()
                 return None
             return Tap(recorder, route, scope)
-        except Exception as error:  # noqa: BLE001 - capture may be broken, serving may not
+        except Exception as error:  # noqa: BLE001 - as above
             self._count_error(error)
             return None
 
@@ -102,10 +111,7 @@ class CaptureMiddleware:
 
     async def _serve_lifespan(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Begin with the application, and drain when it has shut down, before the server is told so."""
-        try:
-            self._running()
-        except Exception as error:  # noqa: BLE001 - capture may be broken, the application starts all the same
-            self._count_error(error)
+        self._begun()
 
         async def draining_send(message: Message) -> None:
             if message["type"].startswith("lifespan.shutdown"):
@@ -114,7 +120,7 @@ class CaptureMiddleware:
 
         await self.app(scope, receive, draining_send)
 
-    def _running(self) -> Recorder:
+    def recorder(self) -> Recorder:
         """Return this process's recorder; made at the first scope, and again after a fork or an end."""
         recorder = self._recorder
         if recorder is None or recorder.pipeline.closed:
@@ -130,7 +136,8 @@ class CaptureMiddleware:
         if self._recorder is not None:
             self._recorder.count_error(error)
         else:
-            self._said.warning("capture_not_begun", error=f"{type(error).__name__}: {error}")
+            fault = describe(error, "capture")
+            self._said.warning("capture_not_begun", error=f"{fault.type}: {fault.message}")
 
     @staticmethod
     def _stripped(scope: Scope, prefixed: Prefixed | None) -> Scope:

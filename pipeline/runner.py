@@ -136,6 +136,11 @@ class Pipeline:
         return [link.pid for link in links if link is not None and link.pid is not None]
 
     @property
+    def thread_id(self) -> int | None:
+        """The system's id of the pipeline's thread."""
+        return self._thread.native_id
+
+    @property
     def _hurrying(self) -> bool:
         return self._clock() < self._hurry_until
 
