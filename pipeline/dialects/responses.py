@@ -195,7 +195,7 @@ class ResponsesReassembler(Reassembler):
     def _assemble(self) -> Json | None:
         envelope = self._envelope
         if envelope is not None and self._closed and (envelope.get("output") or not self._items):
-            return envelope
+            return envelope if envelope.get("output") is not None else {**envelope, "output": []}
         self.flags |= self._doubts
         items = [self._items[index].whole() for index in sorted(self._items)]
         if envelope is None:
