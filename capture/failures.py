@@ -32,7 +32,7 @@ def describe(error: BaseException, source: str) -> Failure:
     """Return an exception as data: its class, its text, and the HTTP status it carries, if any."""
     kind = type(error)
     try:
-        text = str(error)[:MESSAGE_MAX]
+        text = str(error)[:MESSAGE_MAX].encode("utf-8", "replace").decode()
     except Exception:  # noqa: BLE001 - somebody else's __str__ may do anything; the class alone says enough
         text = ""
     return Failure(f"{kind.__module__}.{kind.__qualname__}", text, source, _status_of(error))

@@ -124,10 +124,11 @@ class Router:
         said: list[tuple[int, Any]],
         prefixed: Prefixed | None,
     ) -> Route:
-        correlation = self._correlate(said, prefixed)
-        rollout_id = correlation.value
+        found = self._correlate(said, prefixed)
+        rollout_id = found.value
         stem = None if rollout_id is None else stem_of(rollout_id)
-        route = Route(rollout_id, stem, dialect, path, correlation)
+        correlation = Correlation(found.source, _storable(rollout_id), _storable(found.conflict))
+        route = Route(correlation.value, stem, dialect, path, correlation)
         if sum(len(value) for _, value in said) + len(rollout_id or "") <= KEPT_ROUTE_BYTES:
             if len(self._known) >= KEPT_ROUTES:
                 self._known.clear()
@@ -155,6 +156,11 @@ class Router:
     def _read(self, rank: int, value: Any) -> str:  # noqa: ANN401 - bytes, but for odd servers
         text = value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
         return _rollout_of_baggage(text) if rank == self._baggage_rank else text.strip()
+
+
+def _storable(text: str | None) -> str | None:
+    """Give text as it can be stored: half surrogates, which only odd servers hand over, become `?`."""
+    return text and text.encode("utf-8", "replace").decode()
 
 
 def _rank(found: tuple[int, str]) -> int:

@@ -111,7 +111,7 @@ class Tap:
             now = _clock()
             try:
                 body, more = message["body"], message["more_body"]
-                plain = type(body) is bytes and size + len(body) <= allowance
+                plain = type(body) is bytes and type(more) is bool and size + len(body) <= allowance
             except Exception:  # noqa: BLE001 - the long way looks closer, and counts what is a fault
                 plain = False
             if plain:
@@ -189,6 +189,8 @@ class Tap:
             return self._saw_response(message, now, size)
         except Exception as fault:  # noqa: BLE001 - capture may be broken, serving may not
             self._recorder.count_error(fault)
+            if self._response.keep(b"", size):
+                self._times.append(now)
             return True, size
 
     def _saw_response(self, message: Message, now: int, size: int) -> tuple[bool, int]:
@@ -213,7 +215,8 @@ class Tap:
             self._double_start = True
             return
         self._start = now - self._zero
-        self._status = message.get("status")
+        status = message.get("status")
+        self._status = int(status) if isinstance(status, int) else None
         self._headers = message.get("headers") or ()
 
     def _send_raised(self, error: BaseException, message: Message) -> int:
@@ -246,7 +249,10 @@ class Tap:
     ) -> RawExchange:
         scope, route, exchange = self._scope, self._route, self.exchange
         annotations, events = taken(exchange)
-        query = scope.get("query_string")
+        query, version = scope.get("query_string"), scope.get("http_version")
+        unsent = len(self._times) - len(
+            self._sent
+        )  # a `send` that another task of the application still waits for
         return RawExchange(
             call_id=exchange.call_id,
             seq=self.seq,
@@ -257,7 +263,7 @@ class Tap:
             method=scope["method"],
             path=route.path,
             query=mask_query(query) if query else "",
-            http_version=scope.get("http_version"),
+            http_version=version if isinstance(version, str) else None,
             request_headers=reduce_headers(scope["headers"]),
             response_headers=reduce_headers(self._headers),
             status_code=self._status,
@@ -273,7 +279,7 @@ class Tap:
             request_chunks=tuple(self._request.chunks),
             response_chunks=tuple(self._response.chunks),
             response_times_ns=tuple(self._times),
-            response_sent_ns=tuple(self._sent),
+            response_sent_ns=(*self._sent, *[self._zero + ended] * unsent),
             zero_ns=self._zero,
             request_bytes=self._request.size,
             response_bytes=self._response.size,

@@ -200,7 +200,14 @@ class Supervisor:
         ticket = next(self._tickets)
         self._unanswered[ticket] = item
         self._unanswered_bytes += item.size
-        await link.write(item.event, ticket, flags)
+        try:
+            await link.write(item.event, ticket, flags)
+        except (
+            TypeError,
+            ValueError,
+            OverflowError,
+        ) as error:  # no frame can be made of it; nothing was written
+            self._take_answers([Answer(ticket, frames.FAILED, f"unframeable: {error}")])
 
     def _take_answers(self, answers: list[Answer]) -> None:
         self._deaths_in_a_row = 0

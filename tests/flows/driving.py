@@ -24,18 +24,18 @@ REST = b'data: {"choices":[{"index":0,"delta":{"content":"lo"},"finish_reason":"
 CLOSE_TIMEOUT_S = 5.0
 
 
-def request(body: bytes = ASKED, *, more: bool = False) -> Message:
+def request(body: Any = ASKED, *, more: bool = False) -> dict[str, Any]:  # noqa: ANN401 - as for `body`
     """Make the message that carries a request, or a piece of it."""
     return {"type": "http.request", "body": body, "more_body": more}
 
 
-def start(status: int = 200, **changes: Any) -> Message:  # noqa: ANN401 - any member of the message
+def start(status: int = 200, **changes: Any) -> dict[str, Any]:  # noqa: ANN401 - any member of the message
     """Make the message that starts an event stream."""
     headers = [(b"content-type", b"text/event-stream")]
     return {"type": "http.response.start", "status": status, "headers": headers} | changes
 
 
-def body(data: Any, *, more: bool = True) -> Message:  # noqa: ANN401 - bytes, or what applications send for them
+def body(data: Any, *, more: Any = True) -> dict[str, Any]:  # noqa: ANN401 - bytes, or what applications send for them
     """Make a message that carries a piece of the response."""
     return {"type": "http.response.body", "body": data, "more_body": more}
 
@@ -51,7 +51,7 @@ def scope(path: str = f"/ng-rollout/{ROLLOUT}/v1/chat/completions", **changes: A
         "http_version": "1.1",
         "method": "POST",
         "path": path,
-        "raw_path": path.encode(),
+        "raw_path": path.encode("utf-8", "replace"),
         "query_string": b"",
         "root_path": "",
         "headers": [(b"content-type", b"application/json")],
