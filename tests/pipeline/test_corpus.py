@@ -7,15 +7,10 @@ from typing import Any
 import pytest
 
 from tests.exchanges import exchange, read_back
+from tests.sdk_rule import missing
 from tests.skips import SKIPS
 
 CORPUS = Path(__file__).parents[3] / "shared" / "corpus"
-SDK_OWN = frozenset({"parsed", "parsed_output", "parsed_arguments"})
-"""Members that the SDK adds to what was on the wire."""
-
-REPEATED_LABELS = frozenset({"role", "format", "id", "channel"})
-"""Labels that the SDK doubles where a server repeats them on every chunk; here they are kept once."""
-
 DEVIATIONS = {
     "ad940ef26894": ("token_id", "the SDK adds token ids up; the last one is kept"),
     "d74c92b4eeca": (
@@ -49,33 +44,6 @@ def recorded(row: dict[str, Any], chunk_bytes: int) -> dict[str, Any]:
         exchange(
             row["dialect"], chunks, response_headers=kept, status_code=row["status"], request_chunks=(asked,)
         )
-    )
-
-
-def missing(final: Any, ours: Any, path: str = "") -> list[str]:  # noqa: ANN401 - any JSON value
-    """Name each member of the SDK's result that the response does not have with the same value."""
-    if isinstance(final, dict) and isinstance(ours, dict):
-        names = {name: "schema" if name == "schema_" else name for name in final if name not in SDK_OWN}
-        told = [(name, wire) for name, wire in names.items() if final[name] is not None]
-        return [
-            found for name, wire in told for found in missing(final[name], ours.get(wire), f"{path}.{wire}")
-        ]
-    if isinstance(final, list) and isinstance(ours, list) and len(final) == len(ours):
-        pairs = enumerate(zip(final, ours, strict=True))
-        return [found for at, (one, other) in pairs for found in missing(one, other, f"{path}[{at}]")]
-    if final is None or final == ours or is_repeated_label(final, ours, path):
-        return []
-    return [f"{path}: {str(final)[:80]} is {str(ours)[:80]}"]
-
-
-def is_repeated_label(final: object, ours: object, path: str) -> bool:
-    """Whether the SDK's text is ours several times over, in a member that is a label."""
-    return (
-        isinstance(final, str)
-        and isinstance(ours, str)
-        and ours != ""
-        and path.rpartition(".")[2] in REPEATED_LABELS
-        and final == ours * (len(final) // len(ours))
     )
 
 
