@@ -125,10 +125,10 @@ class Router:
         prefixed: Prefixed | None,
     ) -> Route:
         found = self._correlate(said, prefixed)
-        rollout_id = found.value
+        rollout_id = _storable(found.value)
         stem = None if rollout_id is None else stem_of(rollout_id)
-        correlation = Correlation(found.source, _storable(rollout_id), _storable(found.conflict))
-        route = Route(correlation.value, stem, dialect, path, correlation)
+        correlation = Correlation(found.source, rollout_id, _storable(found.conflict))
+        route = Route(rollout_id, stem, dialect, path, correlation)
         if sum(len(value) for _, value in said) + len(rollout_id or "") <= KEPT_ROUTE_BYTES:
             if len(self._known) >= KEPT_ROUTES:
                 self._known.clear()
