@@ -231,6 +231,12 @@ class CaptureConfig:
         object.__setattr__(config, "_sources", came_from)
         return config
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle it as its settings: servers that spawn their processes send the application along."""
+        values = {name: getattr(self, name) for name in KNOBS}
+        plain = {name: dict(value) if isinstance(value, Mapping) else value for name, value in values.items()}
+        return _made_again, (plain, dict(self._sources))
+
     def explain(self) -> list[Setting]:
         """List every setting with its effective value, where it came from and why its default is what it is."""
         return [self._setting(known, getattr(self, known.name)) for known in KNOBS.values()]
@@ -248,26 +254,21 @@ class CaptureConfig:
         return PipelineSettings(**values | {"labels": dict(self.labels)})
 
 
+def _made_again(values: dict[str, Any], came_from: dict[str, str]) -> CaptureConfig:
+    """Undo `__reduce__`."""
+    config = CaptureConfig(**values)
+    object.__setattr__(config, "_sources", came_from)
+    return config
+
+
 KNOBS: Final[dict[str, Knob]] = knobs.knobs_of(CaptureConfig)
 """Every setting by name, in the order of the documentation."""
-
-_AT_MOST: Final = (
-    ("body_max_bytes", "open_max_bytes"),
-    ("batch_max_bytes", "queue_max_bytes"),
-    ("batch_max_records", "queue_max_events"),
-)
-"""Pairs of which the first is part of the second."""
 
 _NO_DIRECTORY: Final = "directory is not set; recording needs one, absolute or from the working directory"
 
 
 def _contradictions(config: CaptureConfig) -> Iterable[str]:
     """Say what cannot be together, one sentence each."""
-    for less, more in _AT_MOST:
-        low, high = getattr(config, less), getattr(config, more)
-        if low > high:
-            show = KNOBS[less].form.show
-            yield f"{less} is {show(low)}; allowed: at most {more}, which is {show(high)}"
     for path in config.routes:
         if f"{path}/".startswith(f"{config.rollout_prefix}/"):
             yield f"routes names {path}, which rollout_prefix ({config.rollout_prefix}) takes off; leave it out"
