@@ -4,6 +4,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from pipeline.bodies import is_too_deep
 from pipeline.dialects import DIALECTS, Dialect, Reassembler
 from pipeline.exchange import Correlation, RawExchange
 from pipeline.process import encode, process, process_raw
@@ -230,11 +231,13 @@ def test_any_annotation_gives_one_strict_line(notes: dict[str, Any]) -> None:
 
 
 def test_deep_annotations_are_cut() -> None:
-    """A nest that readers could not recurse into is cut off where it gets too deep."""
+    """A nest that readers could not recurse into is cut off where it gets too deep, and told as cut."""
     deep: list[Any] = []
     for _ in range(5000):
         deep = [deep]
-    assert read_back(exchange("chat", STREAM, annotations={"deep": deep}))["annotations"]["deep"]
+    kept = read_back(exchange("chat", STREAM, annotations={"deep": deep}))["annotations"]
+    assert not is_too_deep(kept)
+    assert json.dumps(kept).count("...") == 1
 
 
 def test_the_line_reads_back_as_the_record_type() -> None:
