@@ -1,12 +1,12 @@
 """The tables that the commands print. What is in them is decided here; rich only draws them.
 
 A `Sheet` is text in columns, already escaped, and needs nothing installed. `draw` needs rich: in a terminal it fits
-the window and marks rows in trouble red; anywhere else there is no colour and a row is one line, however long, so
-that it can be searched and cut.
+the window as far as cells that must stay whole allow, and marks rows in trouble red; anywhere else there is no colour
+and a row is one line, however long, so that it can be searched and cut.
 """
 
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple, TextIO
+from typing import Literal, NamedTuple, TextIO
 
 from .config import Setting
 from .overview import Overview
@@ -19,6 +19,12 @@ LINE_WIDTH = 100_000
 """Of a page that is no terminal: no row is ever folded."""
 
 
+FOLDED_WIDTH = 12
+"""The least that a column which gives way is left."""
+GAP_WIDTH = 2
+"""Between two columns."""
+
+
 class Row(NamedTuple):
     """One line of a sheet; `trouble` marks what somebody should look at."""
 
@@ -27,12 +33,22 @@ class Row(NamedTuple):
 
 
 class Sheet(NamedTuple):
-    """A table as text. Columns whose name is in `right` hold numbers."""
+    """A table as text."""
 
     title: str
     columns: Sequence[str]
     rows: Sequence[Row]
-    right: frozenset[str] = frozenset()
+
+
+NUMBERS = frozenset(
+    (
+        *("#", "calls", "in", "out", "errors", "gaps", "damaged", "size", "ms", "ttft ms"),
+        *("pid", "started", "committed", "open", "accepted", "since"),
+    )
+)
+"""Columns that are set to the right."""
+FOLDED = frozenset(("rollout", "models", "model", "tools", "flags", "notes", "value", "source", "reason"))
+"""Columns that give way where the window is too narrow; all others keep their cells whole."""
 
 
 def rollouts_sheet(overviews: Iterable[Overview]) -> Sheet:
@@ -50,8 +66,7 @@ def rollouts_sheet(overviews: Iterable[Overview]) -> Sheet:
         "last call",
     )
     rows = [Row(_rollout_cells(each), bool(each.gaps or each.damaged)) for each in overviews]
-    right = frozenset(("calls", "in", "out", "errors", "gaps", "damaged", "size"))
-    return Sheet("Rollouts", (*columns, "size"), rows, right)
+    return Sheet("Rollouts", (*columns, "size"), rows)
 
 
 def _rollout_cells(each: Overview) -> list[str]:
@@ -80,7 +95,7 @@ CALL_COLUMNS = (
     "out",
     "tools",
     "ms",
-    "first token",
+    "ttft ms",
     "error",
     "flags",
 )
@@ -89,11 +104,10 @@ CALL_COLUMNS = (
 def calls_sheet(records: Sequence[StoredRecord]) -> Sheet:
     """Lay out `capture show`: one row a call, numbered from 1."""
     rows = [
-        Row([str(number), *call_cells(record), record.model_call_id], record.error_category is not None)
+        Row([str(number), *call_cells(record)], record.error_category is not None)
         for number, record in enumerate(records, 1)
     ]
-    right = frozenset(("#", "in", "out", "ms", "first token"))
-    return Sheet("Calls", ("#", *CALL_COLUMNS, "id"), rows, right)
+    return Sheet("Calls", ("#", *CALL_COLUMNS), rows)
 
 
 def call_cells(record: StoredRecord) -> list[str]:
@@ -121,7 +135,7 @@ def status_sheets(status: Status, now: float) -> list[Sheet]:
     return servers + ([_in_flight_sheet(status.in_flight, now)] if status.in_flight else [])
 
 
-SERVER_COUNTS = ("started", "committed", "open", "accepted", "spilled", "dropped", "failed", "skipped")
+SERVER_COUNTS = ("started", "committed", "open", "accepted")
 
 
 def _servers_sheet(servers: Iterable[ServerStatus], now: float) -> Sheet:
@@ -133,14 +147,13 @@ def _servers_sheet(servers: Iterable[ServerStatus], now: float) -> Sheet:
         "queue",
         "last commit",
         "backlog",
-        "workers",
         "notes",
     )
     rows = [
         Row(_server_cells(each, now), each.state == DEAD or bool(each.counts.dropped or each.counts.failed))
         for each in servers
     ]
-    return Sheet("Server processes", columns, rows, frozenset(("pid", *SERVER_COUNTS)))
+    return Sheet("Server processes", columns, rows)
 
 
 def _server_cells(each: ServerStatus, now: float) -> list[str]:
@@ -153,18 +166,22 @@ def _server_cells(each: ServerStatus, now: float) -> list[str]:
         f"{each.queue.events} ({size(each.queue.bytes)})",
         commit if commit == UNKNOWN else f"{commit} ago",
         span(each.oldest_backlog_s),
-        each.worker_kind,
         _notes(each),
     ]
 
 
 NOTED = (
+    "dropped",
+    "failed",
+    "skipped",
+    "spilled",
     "unslotted",
     "uncorrelated_skipped",
     "annotations_dropped",
     "capture_errors",
     "gaps_unwritten",
     "worker_restarts",
+    "worker_threads",
 )
 """Counters that are worth a word only where they are not 0."""
 
@@ -183,13 +200,13 @@ def _in_flight_sheet(calls: Sequence[InFlight], now: float) -> Sheet:
     ]
     more = len(calls) - len(rows)
     title = f"In flight ({len(calls)}" + (f", the oldest {len(rows)})" if more else ")")
-    return Sheet(title, ("rollout", "state", "since", "pid", "id"), rows, frozenset(("since", "pid")))
+    return Sheet(title, ("rollout", "state", "since", "pid", "id"), rows)
 
 
 def settings_sheet(settings: Iterable[Setting]) -> Sheet:
     """Lay out `capture config`: one row a setting."""
     rows = [Row([each.name, plain(each.text), plain(each.source), each.reason]) for each in settings]
-    return Sheet("Settings", ("setting", "value", "source", "why the default is what it is"), rows)
+    return Sheet("Settings", ("setting", "value", "source", "reason"), rows)
 
 
 def draw(sheet: Sheet, stream: TextIO) -> str:
@@ -199,13 +216,27 @@ def draw(sheet: Sheet, stream: TextIO) -> str:
     from rich.table import Table  # noqa: PLC0415 - as above
     from rich.text import Text  # noqa: PLC0415 - as above
 
-    in_terminal = stream.isatty()
-    table = Table(title=sheet.title, title_justify="left", box=SIMPLE_HEAD, pad_edge=False, expand=False)
+    table = Table(
+        title=sheet.title, title_justify="left", title_style="bold", box=SIMPLE_HEAD, padding=(0, 1, 0, 0)
+    )
     for name in sheet.columns:
-        table.add_column(name, justify="right" if name in sheet.right else "left", overflow="fold")
+        justify: Literal["left", "right"] = "right" if name in NUMBERS else "left"
+        table.add_column(name, justify=justify, overflow="fold", no_wrap=name not in FOLDED)
     for row in sheet.rows:
         table.add_row(*map(Text, row.cells), style="red" if row.trouble else None)
-    console = Console(file=stream, width=None if in_terminal else LINE_WIDTH, highlight=False)
+    console = Console(file=stream, highlight=False)
+    console.width = max(console.width, _narrowest(sheet)) if stream.isatty() else LINE_WIDTH
     with console.capture() as captured:
         console.print(table)
     return captured.get()
+
+
+def _narrowest(sheet: Sheet) -> int:
+    """Return the width below which rich would cut cells; a window that has less folds the rows itself."""
+    texts = [[name, *(row.cells[at] for row in sheet.rows)] for at, name in enumerate(sheet.columns)]
+    widths = [max(map(len, cells)) for cells in texts]
+    held = [
+        min(width, max(len(name), FOLDED_WIDTH)) if name in FOLDED else width
+        for name, width in zip(sheet.columns, widths, strict=True)
+    ]
+    return sum(held) + GAP_WIDTH * (len(held) + 1)
