@@ -213,11 +213,12 @@ def test_settle_says_by_its_exit_code_how_it_stands(tmp_path: Path, run: Run) ->
 
 
 def test_settle_names_what_a_killed_server_process_lost(tmp_path: Path, run: Run) -> None:
-    """The answered call is there, the one that the process died with is a gap; another rollout is complete."""
+    """Of the calls that a process died with, those of the rollout are named, and only those; the answered one is there."""
     with (
         captured(tmp_path, tmp_path, workers=1) as server,
         open_call(server.url, "whole", "scripted") as whole,
         open_call(server.url, "cut"),
+        open_call(server.url, "other"),
     ):
         while whole.recv(1 << 16):
             pass
@@ -232,7 +233,7 @@ def test_settle_names_what_a_killed_server_process_lost(tmp_path: Path, run: Run
         ["gap", before[0]["model_call_id"], "lost"]
     ]
     assert run("settle", "whole")[0] == 0
-    assert {each["stem"]: each["gaps"] for each in answer(run, "ls")} == {"cut": 1, "whole": 0}
+    assert {each["stem"]: each["gaps"] for each in answer(run, "ls")} == {"cut": 1, "other": 1, "whole": 0}
 
 
 def test_settle_as_json(tmp_path: Path, run: Run) -> None:
