@@ -8,6 +8,7 @@ application, as servers do with `--factory`.
 import inspect
 import os
 from importlib import import_module
+from types import ModuleType
 from typing import Any
 
 from .errors import CaptureConfigError
@@ -22,15 +23,27 @@ def load_app(target: str) -> Any:  # noqa: ANN401 - an ASGI application is any c
     module_name, _, attribute = target.partition(":")
     if not module_name or not attribute:
         raise CaptureConfigError([f"{APP_VARIABLE}={target!r} is not of the form module:attribute"])
+    found: Any = _load_module(target, module_name)
     try:
-        found: Any = import_module(module_name)
         for part in attribute.split("."):
             found = getattr(found, part)
     except AttributeError as error:
         raise CaptureConfigError([f"{APP_VARIABLE}={target!r}: {error}"]) from error
     if inspect.isfunction(found) and not inspect.signature(found).parameters:
-        return found()
+        found = found()
+    if not callable(found):
+        raise CaptureConfigError([f"{APP_VARIABLE}={target!r} is a {type(found).__name__}, no application"])
     return found
+
+
+def _load_module(target: str, name: str) -> ModuleType:
+    """Import the module; what its own code raises is the user's to see as it is."""
+    try:
+        return import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name is not None and f"{name}.".startswith(f"{error.name}."):
+            raise CaptureConfigError([f"{APP_VARIABLE}={target!r}: {error}"]) from error
+        raise
 
 
 def build() -> CaptureMiddleware:

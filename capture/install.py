@@ -1,13 +1,15 @@
 """`install(app, config)`: capture around a finished application, outermost.
 
 The prefix changes the path, so a guard outside of capture that looks at paths would not see `/v1` behind it and let
-a call through without its key. Capture therefore wraps the whole application. The one unsafe order that can be seen
-is an application that has capture among its middlewares already, and it is refused.
+a call through without its key. Capture therefore wraps the whole application. The unsafe orders that can be seen,
+capture among an application's own middlewares or behind one that was put around it, are refused; where only the first
+call shows that others are outside, it is logged.
 """
 
 from .config import CaptureConfig
 from .errors import CaptureConfigError
 from .middleware import ASGIApp, CaptureMiddleware
+from .order import has_inside
 
 _INSIDE = (
     "the application has CaptureMiddleware among its own middlewares, where others may be outside of it and would "
@@ -23,7 +25,6 @@ def install(app: ASGIApp, config: CaptureConfig | None = None) -> CaptureMiddlew
     """
     if isinstance(app, CaptureMiddleware):
         raise CaptureConfigError(["the application is under capture already; install it once, outermost"])
-    for entry in getattr(app, "user_middleware", ()):
-        if getattr(entry, "cls", None) is CaptureMiddleware:
-            raise CaptureConfigError([_INSIDE])
+    if has_inside(app, CaptureMiddleware):
+        raise CaptureConfigError([_INSIDE])
     return CaptureMiddleware(app, config)

@@ -13,12 +13,13 @@ from typing import Any, TypeAlias
 import anyio.to_thread
 
 from pipeline import sharing
-from pipeline.log import Repeated
+from pipeline.log import Repeated, log
 
 from .annotate import CurrentExchange, enter, leave
 from .config import CaptureConfig
 from .failures import describe
 from .folder import check_directory
+from .order import names_outside
 from .recorder import Recorder
 from .routes import Prefixed, Router
 from .tap import Message, Receive, Scope, Send, Tap
@@ -40,6 +41,7 @@ class CaptureMiddleware:
         self._router = Router(self.config)
         self._recorder: Recorder | None = None
         self._said = Repeated()
+        self._order_checked = False
         if self.config.enabled:
             check_directory(self.config)
             self._settings = self.config.pipeline_settings()
@@ -69,10 +71,19 @@ class CaptureMiddleware:
     def _prefixed(self, scope: Scope) -> Prefixed | None:
         """Find the prefix; a scope that is too odd for that is served as it is, and counted."""
         try:
-            return self._router.strip(scope)
+            found = self._router.strip(scope)
+            if found is not None and not self._order_checked:
+                self._check_order(scope)
         except Exception as error:  # noqa: BLE001 - capture may be broken, serving may not
             self._count_error(error)
             return None
+        return found
+
+    def _check_order(self, scope: Scope) -> None:
+        """Say loudly, at the first prefixed call, that middlewares outside of capture do not see the served path."""
+        self._order_checked = True
+        if outside := names_outside(scope, CaptureMiddleware):
+            log.error("capture_not_outermost", outside=outside, hint=ORDER_HINT)
 
     def _begun(self) -> Recorder | None:
         """Return the recorder; None where a fault of our own leaves none, and calls pass uncaptured."""
@@ -158,5 +169,6 @@ def _inside(scope: Scope, exchange: CurrentExchange) -> Scope:
     return {**scope, INSIDE: True}
 
 
+ORDER_HINT = "a guard there that looks at paths lets prefixed calls through; serve install(app) instead"
 INSIDE = "model_call_capture.inside"
 """Set in the scope of a captured exchange, so that an inner capture passes through."""
