@@ -158,8 +158,10 @@ class _Stream:
         fold, note = self.reassembler.event, self._tokens.note
         for event in events:
             data = event.data
-            if event.stray or not event.ended:
-                self.flags |= {"stray_line"} if event.stray else {"unterminated_event"}
+            if event.stray:
+                self.flags.add("stray_line")
+            if not event.ended:
+                self.flags.add("unterminated_event")
             if data is None:
                 continue
             try:

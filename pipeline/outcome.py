@@ -107,8 +107,10 @@ RULES: dict[str, _Rule] = {
     "cancelled": _Rule(lambda facts: _source(facts, "cancelled"), _always("cancelled"), "app"),
     "not kept": _Rule(lambda facts: facts.cut, _always("capture_parse_error"), "capture"),
     "no response": _Rule(lambda facts: facts.status == 0, _always("exception"), "app"),
+    "bodiless": _Rule(
+        lambda facts: not facts.exchange.response_bytes and _needs_no_body(facts), _always(None)
+    ),
     "unterminated": _Rule(lambda facts: facts.body == "events", _always("stream_truncated"), "stream"),
-    "bodiless": _Rule(lambda facts: facts.body == "none" and _needs_no_body(facts), _always(None)),
     "unreadable": _Rule(lambda _facts: True, _always("capture_parse_error"), "capture"),
 }
 """Name of the rule to the rule, in order; the first that holds decides."""

@@ -63,6 +63,7 @@ ROWS: dict[str, Row] = {
     "empty 200": (b"", JSON, "capture_parse_error", False, "sent", "capture"),
     "204": (b"", {"status_code": 204, "response_headers": ()}, None, False, "sent", None),
     "HEAD": (b"", {"method": "HEAD", "response_headers": ()}, None, False, "sent", None),
+    "HEAD of a stream": (b"", {"method": "HEAD"}, None, False, "sent", None),
     "redirect": (b"", {"status_code": 307, "response_headers": ()}, None, False, "sent", None),
     "no response": (b"", BARE, "exception", False, "failed", "app"),
     "no response, client left": (b"", {**BARE, **LEFT}, "cancelled", False, "client_gone", "client"),
