@@ -37,6 +37,7 @@ class LedgerView:
         self._descriptor = descriptor
         self._maps = maps
         self._headers = [slots.read_header(view) for view in maps]
+        self._closed = False
         self.identity = msgspec.json.decode(self._headers[0].identity, type=ServerIdentity)
 
     @classmethod
@@ -49,7 +50,7 @@ class LedgerView:
             return None
         try:
             maps.append(mmap(descriptor, 0, access=ACCESS_READ))
-            maps += _more_segments(path)
+            _map_segments(path, maps)
             return cls(path, descriptor, maps)
         except (OSError, ValueError, msgspec.MsgspecError):
             for view in maps:
@@ -71,11 +72,16 @@ class LedgerView:
             return True
 
     def try_lock(self) -> bool:
-        """Take the lock of a dead ledger; False while anyone may still write for it."""
+        """Take the lock of a dead ledger, and look at all of it; False while anyone may still write for it."""
         try:
-            return lock_descriptor(self._descriptor, blocking=False)
-        except OSError:
+            if not lock_descriptor(self._descriptor, blocking=False):
+                return False
+            if not self.gone:
+                _map_segments(self.path, self._maps)
+                self._headers = [slots.read_header(view) for view in self._maps]
+        except (OSError, ValueError):
             return False
+        return True
 
     def unlock(self) -> None:
         """Give the lock back, for another reader to take over."""
@@ -90,7 +96,7 @@ class LedgerView:
     def still(self, call: Call, states: tuple[int, ...]) -> SlotView | None:
         """Return a call's slot as it is now, if it still is this call and in one of `states`."""
         header = self._headers[call.segment]
-        seen = slots.read_slot(self._maps[call.segment], header.slots, call.view.number)
+        seen = slots.read_still(self._maps[call.segment], header.slots, call.view.number)
         if seen is None:
             return None
         same = seen.generation == call.view.generation
@@ -121,7 +127,10 @@ class LedgerView:
         self.path.unlink(missing_ok=True)
 
     def close(self) -> None:
-        """Close maps and descriptor; a lock taken here is free again."""
+        """Close maps and descriptor, once; a lock taken here is free again."""
+        if self._closed:
+            return
+        self._closed = True
         for view in self._maps:
             view.close()
         os.close(self._descriptor)
@@ -130,7 +139,7 @@ class LedgerView:
 def ledger_paths(directory: Path) -> list[Path]:
     """Return the ledger files of a capture directory, wherever they are."""
     folders = {places.default_folder(directory)}
-    folders |= {Path(text) for text in places.announced(directory).values() if text != places.ANONYMOUS}
+    folders |= {Path(text) for text in places.announced(directory).values() if text.startswith("/")}
     return sorted(path for folder in folders for path in folder.glob(f"*{LEDGER_SUFFIX}"))
 
 
@@ -154,8 +163,12 @@ def gap_of(call: Call) -> Gap:
 
 
 def anonymous_servers(directory: Path) -> list[str]:
-    """Return the names of living server processes whose ledger nobody can read; dead ones are cleared away."""
-    names = [name for name, text in places.announced(directory).items() if text == places.ANONYMOUS]
+    """Return the names of living server processes whose ledger cannot be read from here.
+
+    It has no file, or is in the memory of another host that shares the directory. Dead ones are cleared away.
+    """
+    announced = places.announced(directory)
+    names = [name for name, text in announced.items() if not os.path.lexists(Path(text, name))]
     return [name for name in names if not _cleared(places.announcement(directory, name))]
 
 
@@ -190,16 +203,13 @@ def _segment_path(path: Path, number: int) -> Path:
     return path.with_name(f"{path.name}.{number}")
 
 
-def _more_segments(path: Path) -> list[mmap]:
-    """Map the segments that were added to the first, as far as they are there."""
-    maps: list[mmap] = []
+def _map_segments(path: Path, maps: list[mmap]) -> None:
+    """Map the segments that were added to those in `maps`, as far as they are there. Raises OSError, ValueError."""
     while True:
         try:
-            descriptor = os.open(
-                _segment_path(path, len(maps) + 1), os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW
-            )
-        except OSError:
-            return maps
+            descriptor = os.open(_segment_path(path, len(maps)), os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+        except FileNotFoundError:
+            return
         try:
             maps.append(mmap(descriptor, 0, access=ACCESS_READ))
         finally:

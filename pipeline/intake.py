@@ -116,6 +116,16 @@ class Intake:
         self.events -= 1
         self.bytes -= item.size
 
+    def rouse(self) -> None:
+        """Wake the thread if it sleeps."""
+        if self.asleep:
+            self.wake()
+
+    def close(self) -> None:
+        """Wake nobody any more: the descriptor's number may soon be another file's."""
+        self.asleep = False
+        self._wake_descriptor = -1
+
     def wake(self) -> None:
         """Wake the thread; a full pipe means that it is being woken already."""
         self.asleep = False

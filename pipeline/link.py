@@ -46,8 +46,7 @@ class WorkerGone(Exception):  # noqa: N818 - an event of a worker's life, not a 
 class Link:
     """The server's ends of one worker's pipes."""
 
-    def __init__(self, to_worker: int, from_worker: int, lock_descriptor: int | None) -> None:
-        self.lock_descriptor = lock_descriptor
+    def __init__(self, to_worker: int, from_worker: int) -> None:
         self._to = to_worker
         self._from = from_worker
         self._buffer = bytearray()
@@ -116,8 +115,7 @@ class ProcessLink(Link):
     """A worker process."""
 
     def __init__(self, nice: int, lock_descriptor: int | None) -> None:
-        frames_in, frames_out = _pipe()
-        answers_in, answers_out = _pipe()
+        frames_in, frames_out, answers_in, answers_out = _pipes()
         try:
             self._process = _start(frames_in, answers_out, nice, lock_descriptor)
         except BaseException:
@@ -127,7 +125,7 @@ class ProcessLink(Link):
         finally:
             os.close(frames_in)
             os.close(answers_out)
-        super().__init__(frames_out, answers_in, lock_descriptor)
+        super().__init__(frames_out, answers_in)
 
     @property
     def pid(self) -> int | None:
@@ -136,11 +134,16 @@ class ProcessLink(Link):
 
     async def reap(self) -> None:
         """Collect the ended process; one that closed its pipe and does not end is killed."""
+        if not await self._ended():
+            self._process.kill()
+            await self._ended()
+
+    async def _ended(self) -> bool:
         for _ in range(REAP_POLLS):
             if self._process.poll() is not None:
-                return
+                return True
             await anyio.sleep(REAP_POLL_S)
-        self._process.kill()
+        return False
 
     def forget(self) -> None:
         """Close the pipes; the process is the parent's to wait for."""
@@ -151,22 +154,44 @@ class ProcessLink(Link):
 class ThreadLink(Link):
     """A worker thread of this process, behind the same pipes and frames."""
 
-    def __init__(self, lock_descriptor: int | None) -> None:
-        frames_in, frames_out = _pipe()
-        answers_in, answers_out = _pipe()
-        super().__init__(frames_out, answers_in, lock_descriptor)
-        self._thread = threading.Thread(
-            target=_run_thread, args=(frames_in, answers_out), name="model-call-capture-worker", daemon=True
-        )
-        self._thread.start()
+    def __init__(self) -> None:
+        frames_in, frames_out, answers_in, answers_out = _pipes()
+        super().__init__(frames_out, answers_in)
+        self._ends = [frames_in, answers_out]
+        self._thread = threading.Thread(target=self._work, name="model-call-capture-worker", daemon=True)
+        try:
+            self._thread.start()
+        except BaseException:
+            self.forget()
+            raise
+
+    def _work(self) -> None:
+        frames_in, answers_out = self._ends
+        try:
+            Worker(frames_in, answers_out).run()
+        finally:
+            self._close_ends()
+
+    def _close_ends(self) -> None:
+        while self._ends:
+            os.close(self._ends.pop())
+
+    def forget(self) -> None:
+        """Close all four ends: the child of a fork has no such thread."""
+        super().forget()
+        self._close_ends()
 
 
-def _run_thread(frames_in: int, answers_out: int) -> None:
+def _pipes() -> tuple[int, int, int, int]:
+    """Make a worker's two pipes: frames in and out, answers in and out; both or none. Raises OSError."""
+    frames_in, frames_out = _pipe()
     try:
-        Worker(frames_in, answers_out).run()
-    finally:
+        answers_in, answers_out = _pipe()
+    except OSError:
         os.close(frames_in)
-        os.close(answers_out)
+        os.close(frames_out)
+        raise
+    return frames_in, frames_out, answers_in, answers_out
 
 
 def _pipe() -> tuple[int, int]:

@@ -15,6 +15,8 @@ import sys
 from functools import cache
 from pathlib import Path
 
+from filelock import lock_descriptor
+
 PIPELINE_FOLDER = ".pipeline"
 INSTANCES_FOLDER = "instances"
 ANONYMOUS = "anonymous"
@@ -89,7 +91,7 @@ def make_private(folder: Path, mode: int) -> None:
 
     Raises OSError. A shared tmpfs lets any user plant a folder or a link under the name we would use.
     """
-    folder.mkdir(mode=mode, parents=True, exist_ok=True)
+    make_folders(folder, mode)
     if MEMORY_FOLDER in folder.parents:
         for owned in (folder, folder.parent):
             found = owned.lstat()
@@ -97,12 +99,33 @@ def make_private(folder: Path, mode: int) -> None:
                 raise PermissionError(f"{owned} is not a folder of this user's")
 
 
+def make_folders(folder: Path, mode: int) -> None:
+    """Make a folder and its missing parents, all with `mode`: `Path.mkdir` has it for the last one only."""
+    missing = []
+    while not folder.exists():
+        missing.append(folder)
+        folder = folder.parent
+    for each in reversed(missing):
+        each.mkdir(mode=mode, exist_ok=True)
+
+
 def announce(directory: Path, name: str, content: str, mode: int) -> int:
-    """Write `<directory>/.pipeline/instances/<name>` and return its open descriptor. Raises OSError."""
-    folder = default_folder(directory) / INSTANCES_FOLDER
-    folder.mkdir(mode=mode, parents=True, exist_ok=True)
-    descriptor = os.open(folder / name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-    os.write(descriptor, content.encode())
+    """Write `<directory>/.pipeline/instances/<name>`, and return its open, locked descriptor. Raises OSError.
+
+    It is renamed into place: a reader clears away what is not locked.
+    """
+    path = announcement(directory, name)
+    make_folders(path.parent, mode)
+    temporary = path.with_name(f".{name}.making")
+    descriptor = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    try:
+        os.write(descriptor, os.fsencode(content))
+        lock_descriptor(descriptor, blocking=False)
+        temporary.rename(path)
+    except BaseException:
+        os.close(descriptor)
+        temporary.unlink(missing_ok=True)
+        raise
     return descriptor
 
 
@@ -120,8 +143,10 @@ def announced(directory: Path) -> dict[str, str]:
     except OSError:
         return {}
     for path in paths:
+        if path.name.startswith("."):
+            continue
         try:
-            found[path.name] = path.read_text(encoding="utf-8", errors="replace").strip()
+            found[path.name] = os.fsdecode(path.read_bytes().replace(b"\0", b""))
         except OSError:
             continue
     return found

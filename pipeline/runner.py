@@ -25,11 +25,12 @@ import anyio
 
 from . import frames, takeover
 from .exchange import Annotation, RawExchange
-from .frames import Answer, GapNote
-from .gaps import DROPPED, FAILED, Gap
+from .frames import Answer
+from .gaps import DROPPED, FAILED
 from .intake import Ended, Intake, Item, RawEvent
 from .ledger import Ledger, new_identity
 from .log import Repeated
+from .outbox import Outbox
 from .settings import PipelineSettings
 from .slots import COMMITTED, SKIPPED, Slot
 from .slots import FAILED as FAILED_STATE
@@ -40,9 +41,6 @@ LEDGER_CHECK_S = 1.0
 HURRY_TICK_S = 0.002
 HURRY_WAIT_S = 1.0
 """How long a signal handler waits for the queue to be in the pipes; milliseconds unless a worker is stuck."""
-GAP_RETRY_S = 0.5
-GAPS_WAITING_MAX = 1 << 16
-"""Beyond this a gap without a slot is only counted; those with one stay in the ledger file anyway."""
 _living: "weakref.WeakSet[Pipeline]" = weakref.WeakSet()
 _fork_hooked = False
 
@@ -62,24 +60,36 @@ class Pipeline:
         self.settings = settings
         self.identity = new_identity(settings)
         self.ledger = Ledger(settings, self.identity)
+        self.open = self.ledger.open
         self.closed = False
         self._stopping = False
         self._clock = clock
-        self._wake_in, self._wake_out = os.pipe()
-        os.set_blocking(self._wake_in, False)
-        os.set_blocking(self._wake_out, False)
-        self.intake = Intake(settings.queue_max_events, settings.queue_max_bytes, self._wake_out)
-        self.open = self.ledger.open
         self._said = Repeated(clock)
         self._supervisors: list[Supervisor] = []
-        self._gaps: list[tuple[float, Parcel]] = []
+        self._outbox = Outbox(self.ledger)
         self._asked: deque[Waiter] = deque()
         self._waiters: list[Waiter] = []
         self._hurry_until = 0.0
         self._checked_at = clock()
+        self._pipe: tuple[int, ...] = ()
+        try:
+            self._begin()
+        except BaseException:
+            self.ledger.unlink()
+            self._close_descriptors()
+            raise
+        _remember(self)
+
+    def _begin(self) -> None:
+        """Make the wake-up pipe and start the thread. Raises OSError or RuntimeError where the host is at its end."""
+        settings = self.settings
+        self._pipe = self._wake_in, wake_out = os.pipe()
+        self.intake = Intake(settings.queue_max_events, settings.queue_max_bytes, wake_out)
+        self.ledger.when_low = self.intake.rouse
+        os.set_blocking(self._wake_in, False)
+        os.set_blocking(wake_out, False)
         self._thread = threading.Thread(target=self._main, name="model-call-capture", daemon=True)
         self._thread.start()
-        _remember(self)
 
     def offer(self, event: RawEvent, slot: Slot | None) -> None:
         """Hand an event over. One plain call that waits for nothing, but for a process that is being ended."""
@@ -148,7 +158,10 @@ class Pipeline:
         self.close(self.settings.shutdown_timeout_ms / 1000)
 
     def _close_descriptors(self) -> None:
-        for descriptor in (self._wake_in, self._wake_out):
+        if self._pipe:
+            self.intake.close()
+        pipe, self._pipe = self._pipe, ()
+        for descriptor in pipe:
             os.close(descriptor)
         self.ledger.close()
 
@@ -166,7 +179,7 @@ class Pipeline:
 
     def _all_done(self) -> bool:
         intake = self.intake
-        if intake.queue or intake.ended or self._gaps:
+        if intake.queue or intake.ended or self._outbox:
             return False
         return all(each.idle for each in self._supervisors)
 
@@ -238,10 +251,13 @@ class Pipeline:
 
     def _dispatch(self) -> None:
         queue = self.intake.queue
-        pool = self._supervisors
         while queue:
             item = queue.popleft()
-            pool[zlib.crc32(item.event.stem.encode()) % len(pool)].give(item)
+            self._worker_of(item.event.stem).give(item)
+
+    def _worker_of(self, stem: str) -> Supervisor:
+        """Return the one worker of a rollout's."""
+        return self._supervisors[zlib.crc32(stem.encode()) % len(self._supervisors)]
 
     def _take_ended(self) -> None:
         """Count what was skipped, and send out a gap for what was dropped or could not be handed over."""
@@ -251,34 +267,21 @@ class Pipeline:
             if call.state == SKIPPED:
                 self.ledger.finish(call.slot, SKIPPED)
             elif call.state == FAILED_STATE:
-                self._name_gap(call, FAILED, "capture_error")
+                self._outbox.name(call, FAILED, "capture_error")
             else:
                 self._said.warning("exchange_dropped", reason="queue_full", stem=call.stem)
-                self._name_gap(call, DROPPED, None)
-
-    def _name_gap(self, call: Ended, code: str, detail: str | None) -> None:
-        gap = Gap(
-            model_call_id=call.call_id.hex(), code=code, started_at=round(call.started_at, 6), detail=detail
-        )
-        if call.slot is None and len(self._gaps) >= GAPS_WAITING_MAX:
-            self.ledger.finish(None, call.state)
-            self.ledger.count("gaps_unwritten")
-            return
-        self._gaps.append((0.0, Parcel(GapNote(call.stem, gap), call)))
+                self._outbox.name(call, DROPPED, None)
 
     def _send_gaps(self) -> None:
         """Send the gap lines whose turn it is to the worker of their rollout."""
-        now = self._clock()
-        due = [parcel for at, parcel in self._gaps if at <= now]
-        self._gaps = [entry for entry in self._gaps if entry[0] > now]
-        for parcel in due:
-            self._supervisors[zlib.crc32(parcel.event.stem.encode()) % len(self._supervisors)].give(parcel)
+        for parcel in self._outbox.due(self._clock()):
+            self._worker_of(parcel.event.stem).give(parcel)
 
     def _take_verdict(self, item: Item | Parcel, answer: Answer) -> None:
         """Move a slot by a worker's answer: committed, or on its way to being a gap."""
         committed = answer.fate == frames.COMMITTED
         if isinstance(item, Parcel):
-            self._end_parcel(item, committed=committed)
+            self._outbox.end(item, self._clock(), committed=committed)
             return
         self.intake.release(item)
         event = item.event
@@ -298,14 +301,7 @@ class Pipeline:
         if item.slot is not None:
             item.slot.mark(FAILED_STATE)
         call = Ended(item.slot, FAILED_STATE, event.call_id, event.stem, event.started_at)
-        self._name_gap(call, FAILED, detail)
-
-    def _end_parcel(self, parcel: Parcel, *, committed: bool) -> None:
-        """Count a call whose gap line is durable; else try again, and the slot holds it meanwhile."""
-        if committed:
-            self.ledger.finish(parcel.call.slot, parcel.call.state)
-        else:
-            self._gaps.append((self._clock() + GAP_RETRY_S, Parcel(parcel.event, parcel.call)))
+        self._outbox.name(call, FAILED, detail)
 
     def _tend_ledger(self) -> None:
         """Publish what readers want to know, grow, and move when somebody removed the file."""
@@ -323,6 +319,7 @@ class Pipeline:
             ledger.count("annotations_dropped", dropped)
         if self._clock() - self._checked_at >= LEDGER_CHECK_S:
             self._checked_at = self._clock()
+            ledger.tend_lost()
             if ledger.gone():
                 self._said.warning("ledger_removed", path=str(ledger.path))
                 ledger.move()

@@ -28,6 +28,8 @@ MAGIC = b"MCCLDGR1"
 HEADER_BYTES = 4096
 DETAIL_BYTES = 256
 STEM_MAX_BYTES = 200
+READ_TRIES = 10_000
+"""A slot in motion holds still within a microsecond; one that never does is damaged (a crash tore its page)."""
 _WORD = struct.Struct("<Q")
 _HEAD = struct.Struct("<8sIIQ")  # magic, slots, segment number, bytes of identity
 _IDENTITY_AT = 1024
@@ -82,8 +84,11 @@ class Slot:
         view[self.state_at] = OPEN
 
     def mark(self, state: int) -> None:
-        """Store the one byte that every change after `occupy` is."""
-        self.map[self.state_at] = state
+        """Store the one byte that every change after `occupy` is; in a closed map nothing is told any more."""
+        try:
+            self.map[self.state_at] = state
+        except ValueError:
+            return
 
     @property
     def state(self) -> int:
@@ -135,14 +140,13 @@ class Header(NamedTuple):
 
 def read_header(view: View) -> Header:
     """Read the header. Raises ValueError where this is no whole ledger file of this format."""
-    data = memoryview(view)
-    if len(data) < HEADER_BYTES:
-        raise ValueError(f"a ledger file has at least {HEADER_BYTES} bytes, this one {len(data)}")
-    magic, slots, segment, length = _HEAD.unpack(data[: _HEAD.size])
-    if magic != MAGIC or len(data) < file_bytes(slots) or length > HEADER_BYTES - _IDENTITY_AT:
+    if len(view) < HEADER_BYTES:
+        raise ValueError(f"a ledger file has at least {HEADER_BYTES} bytes, this one {len(view)}")
+    magic, slots, segment, length = _HEAD.unpack_from(view)
+    if magic != MAGIC or len(view) < file_bytes(slots) or length > HEADER_BYTES - _IDENTITY_AT:
         raise ValueError(f"not a ledger file of format {MAGIC.decode()}")
-    counters = {name: _WORD.unpack(data[at : at + 8])[0] for name, at in _COUNTER_AT.items()}
-    return Header(slots, segment, bytes(data[_IDENTITY_AT : _IDENTITY_AT + length]), counters)
+    counters = {name: _WORD.unpack_from(view, at)[0] for name, at in _COUNTER_AT.items()}
+    return Header(slots, segment, view[_IDENTITY_AT : _IDENTITY_AT + length], counters)
 
 
 def generations(view: View, slots: int) -> int:
@@ -154,33 +158,36 @@ def generations(view: View, slots: int) -> int:
 
 def count_states(view: View, slots: int) -> list[int]:
     """Return how many slots are in each state, by state number."""
-    column = bytes(memoryview(view)[HEADER_BYTES : HEADER_BYTES + slots])
+    column = view[HEADER_BYTES : HEADER_BYTES + slots]
     return [column.count(state) for state in range(len(STATE_NAMES))]
 
 
 def read_slot(view: View, slots: int, index: int) -> SlotView | None:
     """Read one slot whole, or None where it is free or just being reused."""
-    data = memoryview(view)
+    state = view[HEADER_BYTES + index]
     at = details_at(slots) + DETAIL_BYTES * index
-    state = data[HEADER_BYTES + index]
-    first, call_id, started_at, length, stem, last = _DETAIL.unpack(data[at : at + DETAIL_BYTES])
-    if state == FREE or first != last or data[HEADER_BYTES + index] != state:
+    first, call_id, started_at, length, stem, last = _DETAIL.unpack_from(view, at)
+    if state == FREE or first != last or view[HEADER_BYTES + index] != state:
         return None
     name = stem[: min(length, STEM_MAX_BYTES)].decode("ascii", "replace")
+    if "/" in name or "\0" in name:
+        return None  # no owner writes that: the file is damaged, and the name must lead nowhere
     return SlotView(index, state, first, call_id, started_at, name)
 
 
 def read_slots(view: View, slots: int, states: tuple[int, ...]) -> Iterator[SlotView]:
-    """Yield the slots in one of `states`; a slot that changes meanwhile is read again until it holds still."""
-    column = bytes(memoryview(view)[HEADER_BYTES : HEADER_BYTES + slots])
+    """Yield the slots in one of `states`, each as it was while it held still."""
+    column = view[HEADER_BYTES : HEADER_BYTES + slots]
     for index, state in enumerate(column):
-        if state in states and (seen := _read_settled(view, slots, index)) and seen.state in states:
+        if state in states and (seen := read_still(view, slots, index)) and seen.state in states:
             yield seen
 
 
-def _read_settled(view: View, slots: int, index: int) -> SlotView | None:
-    """Read a slot until it is whole; a free one is settled too."""
-    while (seen := read_slot(view, slots, index)) is None:
-        if memoryview(view)[HEADER_BYTES + index] == FREE:
+def read_still(view: View, slots: int, index: int) -> SlotView | None:
+    """Read a slot again until it holds still; None where it is free, or damaged."""
+    for _ in range(READ_TRIES):
+        if (seen := read_slot(view, slots, index)) is not None:
+            return seen
+        if view[HEADER_BYTES + index] == FREE:
             return None
-    return seen
+    return None

@@ -27,6 +27,10 @@ HELLO_TIMEOUT_S = 10.0
 BATCHES_IN_FLIGHT = 2
 """One is written while the next is decoded; more would only be memory."""
 RAW_AT_DEATHS, FAILED_AT_DEATHS = 2, 3
+START_TRIES = 3
+"""A process that ends before its hello may have been killed; one that does so thrice in a row cannot run here."""
+UNSTARTABLE = (OSError, RuntimeError, TypeError, ValueError)
+"""What it raises when there is no process, thread or pipe to be had, or the interpreter is ending."""
 RESTART_WAIT_S = (0.0, 0.1, 0.5, 2.0, 5.0)
 """Waits before a new start, by the number of deaths in a row without an answer."""
 Verdict = Callable[["Item | Parcel", Answer], None]
@@ -60,6 +64,10 @@ class Supervisor:
         self._changed = anyio.Event()
         self._deaths_in_a_row = 0
         self._expected_end = False
+        self._serving = False
+        self._sending = False
+        self._moves = 0
+        self._failed_starts = 0
         self.kind = settings.worker_kind
         self.link: Link | None = None
         self.restarts = 0
@@ -72,7 +80,8 @@ class Supervisor:
     @property
     def all_sent(self) -> bool:
         """Whether everything given here is at least in the worker's pipe."""
-        return not (self._inbox or self._suspects)
+        left = self._inbox or self._suspects or self._sending
+        return not left and (self._serving or not self._unanswered)
 
     def oldest(self) -> float | None:
         """Return when the oldest unanswered exchange was offered."""
@@ -96,41 +105,46 @@ class Supervisor:
     async def run(self) -> None:
         """Live until `stop` and the worker's end."""
         while not (self._stopping and self.idle):
-            self.link = await self._start()
+            link = await self._start()
+            self._serving = True
             try:
-                await self._serve(self.link)
+                await self._serve(link)
             finally:
-                self.link.close()
-            await self.link.reap()
+                self._serving = False
+                link.close()
+            await link.reap()
             await self._after_end()
 
     async def _start(self) -> Link:
         """Start a worker and wait for its hello; a process that does not come is replaced by a thread."""
         while True:
-            link: Link | None = None
+            self.link = link = None
             try:
-                link = self._new_link()
+                self.link = link = self._new_link()
                 with anyio.fail_after(HELLO_TIMEOUT_S):
                     await link.read()
                 await link.write(Introduction(self._settings, self._ledger.identity), 0, 0)
-            except (OSError, WorkerGone) as error:
+            except (*UNSTARTABLE, WorkerGone) as error:
                 if link is not None:
                     link.close()
                     await link.reap()
                 await self._fall_back(error)
             else:
+                self._failed_starts = 0
                 return link
 
     def _new_link(self) -> Link:
+        self._moves = self._ledger.moves
         if self.kind == "thread":
-            return ThreadLink(self._ledger.lock_descriptor)
+            return ThreadLink()
         return ProcessLink(self._settings.worker_nice, self._ledger.lock_descriptor)
 
     async def _fall_back(self, error: Exception) -> None:
-        """Go on with a thread; where even that has no pipe to work with, try again in a while."""
+        """Try again, or go on with a thread; where even that has no pipe to work with, wait a while."""
+        self._failed_starts += 1
         if self.kind == "thread":
             await anyio.sleep(RESTART_WAIT_S[-1])
-        else:
+        elif not isinstance(error, WorkerGone) or self._failed_starts >= START_TRIES:
             log.warning("worker_thread_instead", reason=f"{type(error).__name__}: {error}")
             self.kind = "thread"
 
@@ -159,7 +173,7 @@ class Supervisor:
         """Send until it is time to stop, or until the ledger's lock is another than the worker holds."""
         while True:
             self._changed = anyio.Event()
-            if link.lock_descriptor != self._ledger.lock_descriptor:
+            if self._moves != self._ledger.moves:
                 return
             if self._suspects:
                 await self._send_suspect(link)
@@ -200,6 +214,7 @@ class Supervisor:
         ticket = next(self._tickets)
         self._unanswered[ticket] = item
         self._unanswered_bytes += item.size
+        self._sending = True
         try:
             await link.write(item.event, ticket, flags)
         except (
@@ -208,6 +223,8 @@ class Supervisor:
             OverflowError,
         ) as error:  # no frame can be made of it; nothing was written
             self._take_answers([Answer(ticket, frames.FAILED, f"unframeable: {error}")])
+        finally:
+            self._sending = False
 
     def _take_answers(self, answers: list[Answer]) -> None:
         self._deaths_in_a_row = 0

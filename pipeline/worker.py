@@ -33,6 +33,8 @@ class Worker:
         self._out = write_descriptor
         self._batch = Batch()
         self._heard = True
+        self._poll = select.poll()  # select() takes no descriptor above 1,023, and a server has thousands
+        self._poll.register(read_descriptor, select.POLLIN)
 
     def run(self) -> None:
         """Work until the input ends, then write what is left, bounded by the shutdown time."""
@@ -49,8 +51,7 @@ class Worker:
     def _next(self) -> Frame | None:
         """Wait for a frame; meanwhile the files that were set aside get their turn."""
         while (due := self._batch.next_at()) is not None:
-            readable, _, _ = select.select([self._in], [], [], max(0.0, due - time.monotonic()))
-            if readable:
+            if self._poll.poll(max(0.0, due - time.monotonic()) * 1000):
                 break
             self._flush()
         return frames.read_frame(self._read)

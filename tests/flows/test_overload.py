@@ -80,7 +80,7 @@ def test_calls_beyond_all_slots_are_captured_all_the_same(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A call that finds no slot in the ledger is recorded, and counted as unslotted."""
-    monkeypatch.setattr("pipeline.ledger.SEGMENT_SLOTS", (4,))
+    monkeypatch.setattr("pipeline.segment.SEGMENT_SLOTS", (4,))
     monkeypatch.setattr("pipeline.ledger.SLOTS_MAX", 4)
     config = CaptureConfig(enabled=True, directory=tmp_path, flush_interval_ms=50)
     with Served(CaptureMiddleware(chat_app, config)) as served:
