@@ -269,7 +269,13 @@ def _usage(response: Json) -> Json | None:
     for path in USAGE_PATHS:
         found: Any = response
         for key in path:
-            found = found.get(key) if isinstance(found, dict) else None
+            found = _step(found, key)
         if isinstance(found, dict):
             return found
     return None
+
+
+def _step(value: Any, key: str | int) -> Any:  # noqa: ANN401 - any JSON value
+    if isinstance(key, int):
+        return value[key] if isinstance(value, list) and len(value) > key else None
+    return value.get(key) if isinstance(value, dict) else None

@@ -30,9 +30,10 @@ REASONING: dict[str, str] = {
 }
 """Members of a chat delta that hold reasoning, in order of preference where both say the same."""
 
-USAGE_PATHS: dict[tuple[str, ...], str] = {
+USAGE_PATHS: dict[tuple[str | int, ...], str] = {
     ("usage",): "the OpenAI and Anthropic APIs",
     ("x_groq", "usage"): "Groq API reference, streaming",
+    ("choices", 0, "usage"): "Moonshot API documentation, streaming: in the last chunk's choice",
 }
 """Where a response's usage may be, first match wins."""
 

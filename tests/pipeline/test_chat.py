@@ -210,6 +210,9 @@ def test_usage_in_an_extension_is_found() -> None:
     fields = record("chat", body)
     assert fields["response"]["x_groq"] == {**own[0], **own[1]}
     assert fields["usage"]["total_tokens"] == 5
+    last = delta("stop")
+    last["choices"][0]["usage"] = own[1]["usage"]
+    assert record("chat", events(delta(content="a"), last, done=True))["usage"]["total_tokens"] == 5
 
 
 ENDS: dict[str, tuple[bytes, bool, str | None, list[str]]] = {
