@@ -5,6 +5,7 @@ What keeps it from answering is a `CommandError`, whose lines the caller writes 
 document is all that stdout gets, and nothing needs an extra but the demonstration itself.
 """
 
+import os
 import sys
 import tempfile
 import time
@@ -198,6 +199,8 @@ def _store(options: Namespace, environ: Mapping[str, str]) -> CaptureStore:
         raise CommandError(USAGE, "no directory: give --directory DIR, or set CAPTURE_DIRECTORY")
     if not Path(directory).is_dir():
         raise CommandError(USAGE, f"there is no directory {directory}")
+    if not os.access(directory, os.R_OK | os.X_OK):
+        raise CommandError(USAGE, f"directory {directory} may not be read by this user")
     return CaptureStore(Path(directory))
 
 
@@ -261,6 +264,8 @@ def _print_status(found: Status, *, clear: bool) -> None:
     _print_sheets(tables.status_sheets(found, time.time()))
     for name in found.anonymous:
         _say(f"server {plain(name)} keeps its account where nobody else can read it")
+    for name in found.unreadable:
+        _say(f"{plain(name)} may not be read by this user")
     if not found.servers:
         _say("no server process writes here now")
     _say(_ended(found.retired))

@@ -14,6 +14,7 @@ from pipeline import slots, takeover
 from pipeline.account import LedgerView, anonymous_servers, ledger_paths
 from pipeline.settings import ServerIdentity
 from pipeline.takeover import Totals
+from pipeline.unreadable import unreadable_ledgers
 
 ALIVE = "alive"
 """Its lock is held: somebody may still write for it."""
@@ -99,13 +100,14 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     """All of one capture directory.
 
     `retired` sums up the server processes that ended; `in_flight` is oldest first; `anonymous` names the living
-    server processes whose account nobody else can read.
+    server processes whose account nobody else can read, `unreadable` the accounts that this user may not read.
     """
 
     servers: list[ServerStatus]
     retired: Totals
     in_flight: list[InFlight]
     anonymous: list[str]
+    unreadable: list[str]
 
 
 def read_status(directory: Path) -> Status:
@@ -130,6 +132,7 @@ def read_status(directory: Path) -> Status:
         retired=takeover.read_totals(directory),
         in_flight=in_flight,
         anonymous=anonymous_servers(directory),
+        unreadable=unreadable_ledgers(directory),
     )
 
 

@@ -16,6 +16,7 @@ import msgspec
 from . import slots, takeover
 from .account import Call, LedgerView, anonymous_servers, ledger_paths
 from .gaps import Gap
+from .unreadable import unreadable_ledgers
 
 SPAN_ALL = (slots.ACCEPTED, slots.SPILLED)
 """What a settle of the whole directory waits for: an open call may stay open for hours."""
@@ -36,7 +37,7 @@ class Settled(msgspec.Struct, frozen=True):
 
     `complete` says that nothing is pending, missing or beyond account. `pending` are the calls that were still on
     their way at the timeout; `gaps` what is known to be missing; `unaccountable` the server processes whose ledger
-    cannot be read from here (another host's, or one without a file), so that nobody can say what they still have.
+    cannot be read from here (another host's or user's, or one without a file): nobody can say what they still have.
     """
 
     complete: bool
@@ -65,7 +66,7 @@ class Settling:
         self._ledgers: list[LedgerView] = []
         self._waited: list[Waited] = []
         self._lost: list[Gap] = []
-        self._unaccountable: list[str] = anonymous_servers(directory)
+        self._unaccountable = anonymous_servers(directory) + unreadable_ledgers(directory)
         for path in ledger_paths(directory):
             if (ledger := LedgerView.open(path)) is not None:
                 self._ledgers.append(ledger)

@@ -190,6 +190,9 @@ def test_follow_waits_for_a_rollout_that_is_not_there_yet(tmp_path: Path) -> Non
         assert b"  chat  m-1  200  stop  7  3  " in process.stdout.readline()
 
 
+MEMBERS = ["anonymous", "in_flight", "retired", "servers", "unreadable"]
+
+
 def test_watching_ends_quietly(tmp_path: Path) -> None:
     """`status --watch --json` gives a line each time until Ctrl-C, which is 130 and nothing on stderr."""
     with running("status", "--watch", "0.1", "--json", "--directory", str(tmp_path)) as process:
@@ -198,9 +201,7 @@ def test_watching_ends_quietly(tmp_path: Path) -> None:
         process.send_signal(signal.SIGINT)
         assert process.communicate()[1] == b""
         assert process.returncode == 130
-    assert [sorted(json.loads(line)) for line in lines] == [
-        ["anonymous", "in_flight", "retired", "servers"]
-    ] * 2
+    assert [sorted(json.loads(line)) for line in lines] == [MEMBERS] * 2
 
 
 @pytest.mark.parametrize("how", [["--json"], ["--call", "1"], []])

@@ -213,7 +213,7 @@ def test_settle_says_by_its_exit_code_how_it_stands(tmp_path: Path, run: Run) ->
 
 
 def test_settle_names_what_a_killed_server_process_lost(tmp_path: Path, run: Run) -> None:
-    """Of the calls that a process died with, those of the rollout are named, and only those; the answered one is there."""
+    """Of the calls that a process died with, only those of the rollout are named; the answered one is there."""
     with (
         captured(tmp_path, tmp_path, workers=1) as server,
         open_call(server.url, "whole", "scripted") as whole,
