@@ -20,5 +20,6 @@ def refuse_shadow(name: str) -> None:
         where = origin or "a folder without __init__.py, or nowhere"
         raise ImportError(
             f"model-call-capture needs its own package {name!r}, but {where} is found first; rename that file, "
-            f"or start the server from another folder (python -P keeps the working folder off sys.path)"
+            f"or start the server from another folder (python -P, with uvicorn --app-dir elsewhere, keeps the "
+            f"working folder off sys.path)"
         )

@@ -10,7 +10,7 @@ import struct
 import subprocess
 import sys
 import time
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 
@@ -41,8 +41,17 @@ HOSTS: dict[str, list[str]] = {
 @contextmanager
 def hosted(kind: str, folder: Path, environ: Mapping[str, str]) -> Iterator[Server]:
     """Run one of `HOSTS` in one process; its log is `folder/server.log`."""
+    with launched(["-m", *HOSTS[kind]], folder, environ, ROOT) as server:
+        yield server
+
+
+@contextmanager
+def launched(
+    arguments: Sequence[str], folder: Path, environ: Mapping[str, str], working_folder: Path
+) -> Iterator[Server]:
+    """Run Python with arguments that start a server on `{port}`; its log is `folder/server.log`."""
     port = free_port()
-    command = [sys.executable, "-m", *(part.format(port=port) for part in HOSTS[kind])]
+    command = [sys.executable, *(part.format(port=port) for part in arguments)]
     log = folder / "server.log"
     with log.open("wb") as output:
         process = subprocess.Popen(
@@ -51,7 +60,7 @@ def hosted(kind: str, folder: Path, environ: Mapping[str, str]) -> Iterator[Serv
             stdout=output,
             stderr=subprocess.STDOUT,
             env={**os.environ, **environ},
-            cwd=ROOT,
+            cwd=working_folder,
         )
     try:
         _wait_until_ready(process, port, log)

@@ -230,23 +230,38 @@ async def test_leaving_before_an_unstreamed_answer(
     assert [record.request for record in records] == [msgspec.json.decode(asked)] * 4
 
 
+@pytest.fixture(scope="module", params=[kind for kind in HOSTS if kind != "uvicorn-httptools"])
+def other_site(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    """Run a server of another make."""
+    folder = tmp_path_factory.mktemp(request.param)
+    with hosted(request.param, folder, environ(folder)) as server:
+        yield Site(server.url, CaptureStore(folder / "records"))
+
+
 @in_each_dialect
-@pytest.mark.parametrize("kind", [kind for kind in HOSTS if kind != "uvicorn-httptools"])
-async def test_other_servers(kind: str, dialect: str, tmp_path: Path) -> None:
+async def test_other_servers(other_site: Site, dialect: str) -> None:
     """On servers of every make, plain calls are sent and complete, and streams left midway cancelled."""
-    path = f"/ng-rollout/plain{SPEAKERS[dialect].path}"
-    with hosted(kind, tmp_path, environ(tmp_path)) as server:
-        site = Site(server.url, CaptureStore(tmp_path / "records"))
-        asked = body(dialect, "scripted", stream=False)
-        async with connected(site.url) as stream:
-            await stream.send(post(path, asked, 0))
-            answer = msgspec.json.decode(await read_whole(stream))
-            await stream.send(post(path, body(dialect, "scripted", stream=True), 1))
-            await read_until(stream, b"\r\n0\r\n\r\n")
-        slow = body(dialect, f"scripted{SLOW}", stream=True)
-        heard = await leave_midway(site, "midway", dialect, slow, 12)
-        check_partial(site.records("midway", 12), heard, slow)
-        plain, streamed = site.records("plain", 2)
+    path = f"/ng-rollout/plain-{dialect}{SPEAKERS[dialect].path}"
+    asked = body(dialect, "scripted", stream=False)
+    async with connected(other_site.url) as stream:
+        await stream.send(post(path, asked, 0))
+        answer = msgspec.json.decode(await read_whole(stream))
+        await stream.send(post(path, body(dialect, "scripted", stream=True), 1))
+        await read_until(stream, b"\r\n0\r\n\r\n")
+    slow = body(dialect, f"scripted{SLOW}", stream=True)
+    heard = await leave_midway(other_site, f"midway-{dialect}", dialect, slow, 12)
+    check_partial(other_site.records(f"midway-{dialect}", 12), heard, slow)
+    plain, streamed = other_site.records(f"plain-{dialect}", 2)
     assert [ending(record) for record in (plain, streamed)] == [(None, None, "sent", True, 200)] * 2
     assert plain.response == answer
     assert text_of(streamed) == text_of(plain) == whole_text(dialect, asked)
+
+
+@in_each_dialect
+async def test_other_servers_and_a_deaf_application(other_site: Site, dialect: str) -> None:
+    """On servers of every make, an application that does not listen goes on alone, and its call is complete."""
+    asked = body(dialect, f"scripted-deaf{SHORT}", stream=True)
+    await leave_midway(other_site, f"deaf-{dialect}", dialect, asked, 6)
+    records = other_site.records(f"deaf-{dialect}", 6)
+    assert [ending(record) for record in records] == [COMPLETE_UNHEARD] * 6
+    assert {text_of(record) for record in records} == {whole_text(dialect, asked)}
