@@ -104,16 +104,18 @@ class Tap:
         """
         see_closely, response = self._see_closely, self._response
         keep, keep_time, keep_sent = response.chunks.append, self._times.append, self._sent.append
-        size, allowance = 0, response.allowance
+        size, allowance = 0, -1  # nothing is plain before the start
 
         async def tapped_send(message: Message) -> None:
             nonlocal size, allowance, keep_sent
             now = _clock()
-            try:
-                body, more = message["body"], message["more_body"]
-                plain = type(body) is bytes and type(more) is bool and size + len(body) <= allowance
-            except Exception:  # noqa: BLE001 - the long way looks closer, and counts what is a fault
-                plain = False
+            plain = False
+            if allowance >= 0:
+                try:
+                    body, more = message["body"], message["more_body"]
+                    plain = more is True and type(body) is bytes and size + len(body) <= allowance
+                except Exception:  # noqa: BLE001, S110 - the long way looks closer, and counts what is a fault
+                    pass
             if plain:
                 size += len(body)
                 keep(body)
@@ -250,43 +252,43 @@ class Tap:
         scope, route, exchange = self._scope, self._route, self.exchange
         annotations, events = taken(exchange)
         query, version = scope.get("query_string"), scope.get("http_version")
-        unsent = len(self._times) - len(
-            self._sent
-        )  # a `send` that another task of the application still waits for
+        unsent = len(self._times) - len(self._sent)  # some `send` that another task still waits for
+        sent = (*self._sent, *[self._zero + ended] * unsent) if unsent else tuple(self._sent)
         return RawExchange(
-            call_id=exchange.call_id,
-            seq=self.seq,
-            rollout_id=route.rollout_id,
-            stem=exchange.stem,
-            dialect=exchange.dialect,
-            correlation=route.correlation,
-            method=scope["method"],
-            path=route.path,
-            query=mask_query(query) if query else "",
-            http_version=version if isinstance(version, str) else None,
-            request_headers=reduce_headers(scope["headers"]),
-            response_headers=reduce_headers(self._headers),
-            status_code=self._status,
-            started_at=self._started_at,
-            request_read_ns=self._request_read,
-            response_start_ns=self._start,
-            disconnect_ns=self._disconnect,
-            ended_ns=ended,
-            response_complete=self._complete,
-            listened=self._listened,
-            double_start=self._double_start,
-            failure=self._failure,
-            request_chunks=tuple(self._request.chunks),
-            response_chunks=tuple(self._response.chunks),
-            response_times_ns=tuple(self._times),
-            response_sent_ns=(*self._sent, *[self._zero + ended] * unsent),
-            zero_ns=self._zero,
-            request_bytes=self._request.size,
-            response_bytes=self._response.size,
-            request_sha256=request_sha256,
-            response_sha256=response_sha256,
-            annotations=annotations,
-            events=events,
+            exchange.call_id,
+            self.seq,
+            route.rollout_id,
+            exchange.stem,
+            exchange.dialect,
+            route.correlation,
+            scope["method"],
+            route.path,
+            mask_query(query) if query else "",
+            self._started_at,
+            ended,
+            version if type(version) is str else None,
+            reduce_headers(scope["headers"]),
+            reduce_headers(self._headers),
+            self._status,
+            self._request_read,
+            self._start,
+            self._disconnect,
+            0,
+            self._complete,
+            self._listened,
+            self._double_start,
+            self._failure,
+            tuple(self._request.chunks),
+            tuple(self._response.chunks),
+            tuple(self._times),
+            sent,
+            self._zero,
+            self._request.size,
+            self._response.size,
+            request_sha256,
+            response_sha256,
+            annotations,
+            events,
         )
 
 

@@ -43,15 +43,18 @@ class Failure(msgspec.Struct, frozen=True):
     status_code: int | None = None
 
 
-class RawExchange(msgspec.Struct, frozen=True, kw_only=True, tag="exchange", tag_field="kind", gc=False):
+class RawExchange(msgspec.Struct, frozen=True, tag="exchange", tag_field="kind", gc=False):
     """One HTTP request and its response as they crossed the server's edge. Immutable, undecoded.
 
-       Times are nanoseconds since the scope was received (`started_at`, Unix seconds), null where the thing never
-       happened. Only the response's chunks have theirs as readings of the monotonic clock, before and after `send`,
-       with `zero_ns` as its reading at the start: to subtract is not the event loop's work. Empty chunks stand for
-       messages without a body. A worker gets offsets, no empty chunks, and the sum of the waits in `send_wait_ns`.
-    `request_bytes` and `response_bytes` are whole sizes; where `request_sha256` or `response_sha256`
-       is set, the chunks are only the first part of that body, and the digest is of the whole.
+    Times are nanoseconds since the scope was received (`started_at`, Unix seconds), null where the thing never
+    happened. Only the response's chunks have theirs as readings of the monotonic clock, before and after `send`,
+    with `zero_ns` as its reading at the start: to subtract is not the event loop's work. Empty chunks stand for
+    messages without a body. A worker gets offsets, no empty chunks, and the sum of the waits in `send_wait_ns`.
+
+    `request_bytes` and `response_bytes` are whole sizes; where `request_sha256` or `response_sha256` is set, the
+    chunks are only the first part of that body, and the digest is of the whole.
+
+    The edge fills it by position, in this order: by keyword it would be 1.5 us more for each call.
     """
 
     call_id: bytes
@@ -63,15 +66,15 @@ class RawExchange(msgspec.Struct, frozen=True, kw_only=True, tag="exchange", tag
     method: str
     path: str
     query: str
+    started_at: float
+    ended_ns: int
     http_version: str | None = None
     request_headers: Headers = ()
     response_headers: Headers = ()
     status_code: int | None = None
-    started_at: float
     request_read_ns: int | None = None
     response_start_ns: int | None = None
     disconnect_ns: int | None = None
-    ended_ns: int
     send_wait_ns: int = 0
     response_complete: bool = False
     listened: bool = False
