@@ -6,6 +6,7 @@ counted, a missing call is a gap, and `settle` returns at its timeout with the n
 
 import time
 from collections.abc import AsyncIterator, Iterable
+from contextlib import closing
 from pathlib import Path
 
 import anyio
@@ -48,21 +49,22 @@ class CaptureStore:
         `timeout` is in seconds. Never raises at its end: what is still pending is named in the answer. Without a
         rollout it waits for the calls whose response is over, in all rollouts, and not for open ones.
         """
-        settling = self._settling(rollout_id)
-        wait_s = FIRST_POLL_S
-        while not settling.poll() and (left := timeout - settling.waited_s) > 0:
-            time.sleep(min(wait_s, left))
-            wait_s = min(wait_s * 2, LONGEST_POLL_S)
-        return settling.result(self.gaps(rollout_id))
+        with closing(self._settling(rollout_id)) as settling:
+            wait_s = FIRST_POLL_S
+            while not settling.poll() and (left := timeout - settling.waited_s) > 0:
+                time.sleep(min(wait_s, left))
+                wait_s = min(wait_s * 2, LONGEST_POLL_S)
+            return settling.result(self.gaps(rollout_id))
 
     async def asettle(self, rollout_id: str | None = None, timeout: float = 30.0) -> Settled:  # noqa: ASYNC109 - it never raises
         """Do what `settle` does, without holding up the event loop; asyncio and trio."""
-        settling = await anyio.to_thread.run_sync(self._settling, rollout_id)
-        wait_s = FIRST_POLL_S
-        while not settling.poll() and (left := timeout - settling.waited_s) > 0:
-            await anyio.sleep(min(wait_s, left))
-            wait_s = min(wait_s * 2, LONGEST_POLL_S)
-        return settling.result(await anyio.to_thread.run_sync(self.gaps, rollout_id))
+        in_thread = anyio.to_thread.run_sync
+        with closing(await in_thread(self._settling, rollout_id)) as settling:
+            wait_s = FIRST_POLL_S
+            while not await in_thread(settling.poll) and (left := timeout - settling.waited_s) > 0:
+                await anyio.sleep(min(wait_s, left))
+                wait_s = min(wait_s * 2, LONGEST_POLL_S)
+            return settling.result(await in_thread(self.gaps, rollout_id))
 
     def read(self, rollout_id: str) -> list[StoredRecord]:
         """Return a rollout's readable records, by `completed_at`, then by line; empty where there are none."""
@@ -97,10 +99,14 @@ class CaptureStore:
 
     def stems(self) -> list[str]:
         """Return the names of all record and gap files without their endings, uncorrelated ones included."""
-        names = {
-            path.name for suffix in (RECORD_SUFFIX, GAP_SUFFIX) for path in self.directory.glob("*" + suffix)
-        }
-        return sorted({name.removesuffix(RECORD_SUFFIX).removesuffix(GAP_SUFFIX) for name in names})
+        suffixes = (RECORD_SUFFIX, GAP_SUFFIX)
+        return sorted(
+            {
+                path.name.removesuffix(suffix)
+                for suffix in suffixes
+                for path in self.directory.glob("*" + suffix)
+            }
+        )
 
     def gaps(self, rollout_id: str | None = None) -> list[Gap]:
         """Return what is known to be missing of a rollout, or of all: lost, dropped, failed calls, damaged lines."""

@@ -54,6 +54,7 @@ def append(
     descriptor, created = open_locked(path, mode, patience_s)
     try:
         if resent:
+            _end_tail(descriptor)
             wanted = {call_id for line in lines if (call_id := call_id_of(line))}
             present = find_calls(descriptor, wanted)
             lines = [line for line in lines if call_id_of(line) not in present]
@@ -95,7 +96,10 @@ def _open(path: Path, mode: int) -> Appended:
 
 
 def find_calls(descriptor: int, wanted: Iterable[str]) -> set[str]:
-    """Return which of these call ids have a whole, readable line in the file. Reads it once, from its start."""
+    """Return which of these call ids have a whole, readable line in the file.
+
+    Reads it once, from its start to the last of them.
+    """
     missing = set(wanted)
     found: set[str] = set()
     if not missing:
@@ -104,6 +108,9 @@ def find_calls(descriptor: int, wanted: Iterable[str]) -> set[str]:
         call_id = call_id_of(line)
         if call_id in missing and _readable(line):
             found.add(call_id)
+            missing.discard(call_id)
+            if not missing:
+                break
     return found
 
 
@@ -146,6 +153,13 @@ def _is_still(path: Path, descriptor: int) -> bool:
     return (there.st_ino, there.st_dev) == (mine.st_ino, mine.st_dev)
 
 
+def _end_tail(descriptor: int) -> None:
+    """Give a tail its LF: a whole line that a crash left without one is then found, not written twice."""
+    size = os.fstat(descriptor).st_size
+    if size and os.pread(descriptor, 1, size - 1) != b"\n":
+        os.write(descriptor, b"\n")
+
+
 def _write_whole(descriptor: int, lines: Sequence[bytes]) -> None:
     """Write lines behind a tail that ends in LF, all or none."""
     if not lines:
@@ -179,6 +193,6 @@ def _readable(line: bytes) -> bool:
     """Whether a line is a whole JSON value: a torn one may have got its LF from a later append."""
     try:
         msgspec.json.decode(line, type=msgspec.Raw)
-    except msgspec.MsgspecError:
+    except (msgspec.MsgspecError, RecursionError):
         return False
     return True

@@ -68,7 +68,7 @@ def parse_gaps(text: bytes) -> list[Gap]:
             continue
         try:
             gap = _decoder.decode(line)
-        except msgspec.MsgspecError:
+        except (msgspec.MsgspecError, RecursionError):
             gap = unnamed
         found.setdefault(gap.model_call_id or "", gap)
     return list(found.values()) or [unnamed]

@@ -34,5 +34,5 @@ def parse_notes(text: bytes) -> Iterator[Note]:
     for line in text.split(b"\n"):
         try:
             yield _decoder.decode(line)
-        except msgspec.MsgspecError:
+        except (msgspec.MsgspecError, RecursionError):
             continue

@@ -55,7 +55,10 @@ class Waited(NamedTuple):
 
 
 class Settling:
-    """One settle under way. `poll` until it says yes or time is over, then take the `result`, once."""
+    """One settle under way. `poll` until it says yes or time is over, take the `result`, and `close` it.
+
+    A look may read files and write gaps, so it is nothing for an event loop.
+    """
 
     def __init__(self, directory: Path, stem: str | None, clock: Callable[[], float]) -> None:
         self._clock = clock
@@ -67,10 +70,11 @@ class Settling:
         self._waited: list[Waited] = []
         self._lost: list[Gap] = []
         self._unaccountable = anonymous_servers(directory) + unreadable_ledgers(directory)
-        for path in ledger_paths(directory):
-            if (ledger := LedgerView.open(path)) is not None:
-                self._ledgers.append(ledger)
-                self._look(ledger)
+        try:
+            self._look_at_all()
+        except BaseException:
+            self.close()
+            raise
 
     @property
     def waited_s(self) -> float:
@@ -86,24 +90,39 @@ class Settling:
         return not self._waited
 
     def result(self, named: list[Gap]) -> Settled:
-        """Return what was found, with the gaps that the files name; close everything."""
+        """Return what was found, with the gaps that the files name."""
         pending = tuple(self._pending(entry) for entry in self._waited)
         known = {gap.model_call_id for gap in named}
         gaps = tuple(named + [gap for gap in self._lost if gap.model_call_id not in known])
-        for ledger in self._ledgers:
-            ledger.close()
-        self._ledgers.clear()
         complete = not (pending or gaps or self._unaccountable)
         return Settled(complete, self.waited_s, pending, gaps, tuple(self._unaccountable))
+
+    def close(self) -> None:
+        """Close every ledger."""
+        while self._ledgers:
+            self._ledgers.pop().close()
+
+    def _look_at_all(self) -> None:
+        for path in ledger_paths(self._directory):
+            if (ledger := LedgerView.open(path)) is not None:
+                self._ledgers.append(ledger)
+                self._look(ledger)
 
     def _look(self, ledger: LedgerView) -> None:
         """Take one ledger's part of the snapshot."""
         calls = [call for call in ledger.calls(self._states) if self._stem in (None, call.view.stem)]
         if not ledger.here:
-            if takeover.missing_calls(calls, self._directory):
+            if not self._all_present(calls):
                 self._unaccountable.append(ledger.path.name)
         elif not self._bury(ledger):
             self._waited += [Waited(ledger, call) for call in calls]
+
+    def _all_present(self, calls: list[Call]) -> bool:
+        """Whether all calls are in their files, as far as those can be read."""
+        try:
+            return not takeover.missing_calls(calls, self._directory)
+        except OSError:
+            return False
 
     def _still(self, entry: Waited) -> bool:
         return entry.ledger.still(entry.call, self._states) is not None

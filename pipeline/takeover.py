@@ -2,7 +2,7 @@
 
 The files are the truth and the ledger lags behind them, so a call that is `accepted` in a dead ledger is usually on
 disk. Gaps are written and synced first, then the counters join the retired totals, then the ledger goes; a crash in
-between costs nothing, because gaps are keyed by call id and the totals remember whom they counted last. Where the
+between costs nothing, because gaps are keyed by call id and the totals remember whom they counted. Where the
 directory cannot be written, the same gaps are computed and returned.
 """
 
@@ -14,8 +14,8 @@ from pathlib import Path
 import msgspec
 
 from . import places, slots
-from .account import Call, LedgerView, gap_of
-from .append import append, find_calls, locked, sync_directory
+from .account import Call, LedgerView, gap_of, ledger_paths
+from .append import Busy, append, find_calls, locked, sync_directory
 from .gaps import LOST, Gap, gap_line, gap_path, record_path
 from .ledger import Ledger
 from .log import log
@@ -40,9 +40,9 @@ SUMMED = (
 
 
 class Totals(msgspec.Struct):
-    """What all server processes that ended have counted; `last` is the ledger that was added last."""
+    """What all server processes that ended have counted; `counted` are ledgers that may still be there after that."""
 
-    last: str = ""
+    counted: list[str] = []
     processes: int = 0
     lost: int = 0
     counts: dict[str, int] = {}
@@ -52,12 +52,17 @@ def bury(ledger: LedgerView, directory: Path) -> dict[str, list[Gap]] | None:
     """Take a dead ledger over, or leave it to whoever did already; return the gaps by stem.
 
     None for one that may still be written for, or that another host or an earlier boot left: its lock says nothing
-    here. The file stays where the directory cannot be written.
+    here; and for one whose calls cannot be looked up now. The file stays where the directory cannot be written. Of
+    one that is gone (another reader took it over, or a person removed it) the calls are looked up all the same.
     """
     if not ledger.here or not ledger.try_lock():
         return None
     try:
-        return {} if ledger.gone else take_over(ledger, directory)
+        gone = ledger.gone
+        return missing_calls(ledger.calls(LEFT), directory) if gone else take_over(ledger, directory)
+    except OSError as error:
+        log.warning("ledger_not_retired", ledger=str(ledger.path), error=str(error))
+        return None
     finally:
         ledger.unlock()
 
@@ -65,7 +70,8 @@ def bury(ledger: LedgerView, directory: Path) -> dict[str, list[Gap]] | None:
 def take_over(ledger: LedgerView, directory: Path) -> dict[str, list[Gap]]:
     """Account for a dead ledger whose lock the caller holds; return the gaps by stem.
 
-    Writes them, adds to the totals and removes the ledger where it may; raises nothing of the disk's.
+    Writes them, adds to the totals and removes the ledger where it may. Raises OSError where a file that is there
+    cannot be read, for then nobody knows what is missing.
     """
     gaps = missing_calls(ledger.calls(LEFT), directory)
     try:
@@ -77,13 +83,13 @@ def take_over(ledger: LedgerView, directory: Path) -> dict[str, list[Gap]]:
         add_to_totals(directory, ledger.path.name, _closing_counts(ledger, gaps), lost)
         ledger.unlink()
         places.announcement(directory, ledger.path.name).unlink(missing_ok=True)
-    except OSError as error:
-        log.warning("ledger_not_retired", ledger=str(ledger.path), error=str(error))
+    except (OSError, Busy) as error:
+        log.warning("ledger_not_retired", ledger=str(ledger.path), error=_text(error))
     return gaps
 
 
 def missing_calls(calls: Iterable[Call], directory: Path) -> dict[str, list[Gap]]:
-    """Return the calls that are in no file, as gaps by stem."""
+    """Return the calls that are in no file, as gaps by stem. Raises OSError."""
     by_stem: dict[str, list[Call]] = defaultdict(list)
     for call in calls:
         by_stem[call.view.stem].append(call)
@@ -104,19 +110,20 @@ def retire_own(ledger: Ledger, directory: Path) -> None:
     try:
         add_to_totals(directory, ledger.path.name, counts, 0)
         ledger.unlink()
-    except OSError as error:
-        log.warning("ledger_not_retired", ledger=str(ledger.path), error=str(error))
+    except (OSError, Busy) as error:
+        log.warning("ledger_not_retired", ledger=str(ledger.path), error=_text(error))
 
 
 def add_to_totals(directory: Path, name: str, counts: dict[str, int], lost: int) -> None:
-    """Add an ended process's counters, once. Raises OSError."""
+    """Add an ended process's counters, once also where this was done before a crash. Raises OSError, Busy."""
     folder = places.default_folder(directory)
     folder.mkdir(mode=0o700, exist_ok=True)
     with locked(folder / TOTALS_LOCK, FILE_MODE, PATIENCE_S):
-        totals = read_totals(directory)
-        if totals.last == name:
+        totals = _totals(directory)
+        if name in totals.counted:
             return
-        totals.last = name
+        there = {path.name for path in ledger_paths(directory)}
+        totals.counted = [each for each in totals.counted if each in there] + [name]
         totals.processes += 1
         totals.lost += lost
         for key in SUMMED:
@@ -129,15 +136,27 @@ def add_to_totals(directory: Path, name: str, counts: dict[str, int], lost: int)
 def read_totals(directory: Path) -> Totals:
     """Return the totals of the processes that ended; all zero where there are none."""
     try:
-        return msgspec.json.decode((places.default_folder(directory) / TOTALS).read_bytes(), type=Totals)
-    except (OSError, msgspec.MsgspecError):
+        return _totals(directory)
+    except OSError:
         return Totals()
+
+
+def _totals(directory: Path) -> Totals:
+    """Read the totals; zero where there are none yet or a crash tore them. Raises OSError."""
+    try:
+        return msgspec.json.decode((places.default_folder(directory) / TOTALS).read_bytes(), type=Totals)
+    except (FileNotFoundError, msgspec.MsgspecError):
+        return Totals()
+
+
+def _text(error: Exception) -> str:
+    return "its lock is held" if isinstance(error, Busy) else str(error)
 
 
 def _present(path: Path, wanted: set[str]) -> set[str]:
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
-    except OSError:
+    except FileNotFoundError:
         return set()
     try:
         return find_calls(descriptor, wanted)

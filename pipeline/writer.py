@@ -9,7 +9,8 @@ import errno
 import os
 import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 
 from . import frames
@@ -21,8 +22,10 @@ from .settings import PipelineSettings
 
 SYNC_THREADS = 8
 """Files of one batch are synced side by side: 100 files at 20 ms take 0.3 s instead of 2."""
+SYNCED_TOGETHER = 64
+"""Files that are open at once: a process may have 256 descriptors, and a rollout is a file."""
 PATIENCE_S = 0.05
-"""How long one file's lock is waited for while other files have their turn behind it."""
+"""How long locks are waited for in one round, while other files have their turn behind them."""
 HOPELESS = frozenset(
     {errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOLCK, errno.ELOOP, errno.EISDIR, errno.ENAMETOOLONG, errno.EBADF}
 )
@@ -38,33 +41,45 @@ class Writer:
         self._sync = settings.fsync == "batch"
         self._limit_s = settings.lock_timeout_ms / 1000
         self._clock = clock
+        self._patience_s = PATIENCE_S
         self._said = Repeated()
         self._pool = ThreadPoolExecutor(SYNC_THREADS, thread_name_prefix="model-call-capture-sync")
 
     def write_due(self, batch: Batch) -> list[Answer]:
         """Write the files whose turn it is; return the fate of each line that has one now."""
         answers: list[Answer] = []
-        written: list[tuple[str, Appended]] = []
-        for name, lines in batch.due(self._clock()):
-            try:
-                written.append((name, self._append(name, lines)))
-            except Busy:
-                answers += self._later(batch, name, "lock_timeout", hopeless=False)
-            except OSError as error:
-                self._said.warning("file_not_written", file=name, error=str(error))
-                answers += self._later(batch, name, _fault(error), hopeless=error.errno in HOPELESS)
-        return answers + self._sync_all(batch, written)
+        due = batch.due(self._clock())
+        self._patience_s = PATIENCE_S
+        for start in range(0, len(due), SYNCED_TOGETHER):
+            written: list[tuple[str, Appended]] = []
+            for name, lines in due[start : start + SYNCED_TOGETHER]:
+                try:
+                    written.append((name, self._append(name, lines)))
+                except Busy:
+                    self._patience_s = 0.0
+                    answers += self._later(batch, name, "lock_timeout", hopeless=False)
+                except OSError as error:
+                    self._said.warning("file_not_written", file=name, error=str(error))
+                    answers += self._later(batch, name, _fault(error), hopeless=error.errno in HOPELESS)
+            answers += self._sync_all(batch, written)
+        return answers
 
     def _append(self, name: str, lines: list[Line]) -> Appended:
-        resent = any(line.resent for line in lines)
-        data = [line.data for line in lines]
-        path = self._directory / name
         try:
-            return append(path, data, mode=self._file_mode, patience_s=PATIENCE_S, resent=resent)
+            return self._append_once(name, lines)
         except FileNotFoundError:
-            self._directory.mkdir(mode=self._directory_mode)
+            self._directory.mkdir(mode=self._directory_mode, exist_ok=True)
             self._said.warning("directory_made_again", directory=str(self._directory))
-            return append(path, data, mode=self._file_mode, patience_s=PATIENCE_S, resent=resent)
+            return self._append_once(name, lines)
+
+    def _append_once(self, name: str, lines: list[Line]) -> Appended:
+        return append(
+            self._directory / name,
+            [line.data for line in lines],
+            mode=self._file_mode,
+            patience_s=self._patience_s,
+            resent=any(line.resent for line in lines),
+        )
 
     def _later(self, batch: Batch, name: str, fault: str, *, hopeless: bool) -> list[Answer]:
         """Set a file aside, or give its lines up."""
@@ -76,7 +91,7 @@ class Writer:
 
     def _sync_all(self, batch: Batch, written: list[tuple[str, Appended]]) -> list[Answer]:
         """Sync a batch's files together, and the directory once if any is new."""
-        faults = list(self._pool.map(self._close_synced, (made.descriptor for _, made in written)))
+        faults = self._close_all_synced([made.descriptor for _, made in written])
         if self._sync and any(made.created for _, made in written):
             try:
                 sync_directory(self._directory)
@@ -87,6 +102,16 @@ class Writer:
             fate = frames.FAILED if fault else frames.COMMITTED
             answers += [Answer(line.ticket, fate, fault) for line in batch.remove(name)]
         return answers
+
+    def _close_all_synced(self, descriptors: list[int]) -> list[str]:
+        """Sync and close side by side; in turn for a single one, and where the interpreter starts no more threads."""
+        if len(descriptors) == 1:
+            return [self._close_synced(descriptors[0])]
+        waiting: list[Future[str]] = []
+        with suppress(RuntimeError):
+            waiting.extend(self._pool.submit(self._close_synced, each) for each in descriptors)
+        rest = [self._close_synced(each) for each in descriptors[len(waiting) :]]
+        return [future.result() for future in waiting] + rest
 
     def _close_synced(self, descriptor: int) -> str:
         """Sync and close; return the fault, or an empty string."""
