@@ -10,20 +10,17 @@ within the time given; then, if nothing is left to account for, retire the ledge
 file for whoever comes next.
 """
 
-import atexit
 import os
 import threading
 import time
-import weakref
 import zlib
-from collections import deque
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from typing import NamedTuple
 
 import anyio
 
-from . import frames, takeover
+from . import frames, living, takeover
 from .exchange import Annotation, RawExchange
 from .frames import Answer
 from .gaps import DROPPED, FAILED
@@ -35,22 +32,13 @@ from .settings import PipelineSettings
 from .slots import COMMITTED, SKIPPED, Slot
 from .slots import FAILED as FAILED_STATE
 from .supervisor import Parcel, Supervisor
+from .waiting import Waiting
 
 LEDGER_CHECK_S = 1.0
 """How often the thread looks whether somebody removed the ledger's file."""
 HURRY_TICK_S = 0.002
 HURRY_WAIT_S = 1.0
 """How long a signal handler waits for the queue to be in the pipes; milliseconds unless a worker is stuck."""
-_living: "weakref.WeakSet[Pipeline]" = weakref.WeakSet()
-_fork_hooked = False
-
-
-class Waiter(NamedTuple):
-    """Somebody who waits, on another thread, for a condition that the pipeline's thread looks at."""
-
-    condition: Callable[[], bool]
-    done: threading.Event
-    until: float
 
 
 class Pipeline:
@@ -67,8 +55,7 @@ class Pipeline:
         self._said = Repeated(clock)
         self._supervisors: list[Supervisor] = []
         self._outbox = Outbox(self.ledger)
-        self._asked: deque[Waiter] = deque()
-        self._waiters: list[Waiter] = []
+        self._waiting = Waiting(clock)
         self._hurry_until = 0.0
         self._checked_at = clock()
         self._pipe: tuple[int, ...] = ()
@@ -78,7 +65,7 @@ class Pipeline:
             self.ledger.unlink()
             self._close_descriptors()
             raise
-        _remember(self)
+        living.remember(self)
 
     def _begin(self) -> None:
         """Make the wake-up pipe and start the thread. Raises OSError or RuntimeError where the host is at its end."""
@@ -117,7 +104,6 @@ class Pipeline:
         if self.closed:
             return True
         self.closed = True
-        atexit.unregister(self._close_at_exit)
         deadline = self._clock() + timeout_s
         self._wait_for(self._all_done, timeout_s)
         self._stopping = True
@@ -127,13 +113,12 @@ class Pipeline:
         if ended:
             takeover.retire_own(self.ledger, Path(self.settings.directory))
             self._close_descriptors()
-        _living.discard(self)
+            living.forget(self)
         return ended
 
     def abandon(self) -> None:
         """Forget everything in the child of a fork: close what was inherited, unlock and send nothing."""
         self.closed = True
-        atexit.unregister(self._close_at_exit)
         for supervisor in self._supervisors:
             if supervisor.link is not None:
                 supervisor.link.forget()
@@ -154,7 +139,8 @@ class Pipeline:
     def _hurrying(self) -> bool:
         return self._clock() < self._hurry_until
 
-    def _close_at_exit(self) -> None:
+    def close_at_exit(self) -> None:
+        """Close within the shutdown time: the last resort."""
         self.close(self.settings.shutdown_timeout_ms / 1000)
 
     def _close_descriptors(self) -> None:
@@ -169,8 +155,7 @@ class Pipeline:
         """Have the thread look at `condition` after each step until it holds, and wait for that."""
         if not self._thread.is_alive():
             return False
-        done = threading.Event()
-        self._asked.append(Waiter(condition, done, self._clock() + timeout_s))
+        done = self._waiting.ask(condition, timeout_s)
         self.intake.wake()
         return done.wait(max(0.0, timeout_s))
 
@@ -189,10 +174,8 @@ class Pipeline:
         anyio.run(self._run)
 
     async def _run(self) -> None:
-        settings = self.settings
-        self._supervisors = [
-            Supervisor(settings, self.ledger, self._take_verdict) for _ in range(settings.workers)
-        ]
+        new = partial(Supervisor, self.settings, self.ledger, self._take_verdict)
+        self._supervisors = [new() for _ in range(self.settings.workers)]
         async with anyio.create_task_group() as group:
             for supervisor in self._supervisors:
                 group.start_soon(supervisor.run)
@@ -211,15 +194,7 @@ class Pipeline:
         for supervisor in self._supervisors:
             supervisor.nudge()
         self._tend_ledger()
-        while self._asked:
-            self._waiters.append(self._asked.popleft())
-        self._waiters = [waiter for waiter in self._waiters if not self._told(waiter)]
-
-    def _told(self, waiter: Waiter) -> bool:
-        """Tell a waiter that its condition holds; whether it waits no longer."""
-        if waiter.condition():
-            waiter.done.set()
-        return waiter.done.is_set() or self._clock() >= waiter.until
+        self._waiting.tell()
 
     async def _pause(self) -> None:
         """Sleep for a tick, which only urgent things cut short; first without end, where nothing is under way.
@@ -241,7 +216,7 @@ class Pipeline:
 
     @property
     def _urgent(self) -> bool:
-        return bool(self._asked or self._waiters) or self._stopping or self._hurrying
+        return bool(self._waiting) or self._stopping or self._hurrying
 
     async def _woken(self, timeout_s: float | None) -> None:
         with anyio.move_on_after(timeout_s):
@@ -293,7 +268,7 @@ class Pipeline:
             self.ledger.publish("last_commit_us", int(time.time() * 1e6))
         else:
             self._fail(item, event, answer.detail)
-        if self._waiters:
+        if self._waiting:
             self.intake.wake()
 
     def _fail(self, item: Item, event: RawExchange, detail: str) -> None:
@@ -323,19 +298,3 @@ class Pipeline:
             if ledger.gone():
                 self._said.warning("ledger_removed", path=str(ledger.path))
                 ledger.move()
-
-
-def _remember(pipeline: Pipeline) -> None:
-    """Close it at the interpreter's end, and abandon it in the child of a fork."""
-    global _fork_hooked  # noqa: PLW0603 - one hook per process, made when the first pipeline is
-    _living.add(pipeline)
-    atexit.register(pipeline._close_at_exit)  # noqa: SLF001 - the pipeline's own last resort
-    if not _fork_hooked:
-        _fork_hooked = True
-        os.register_at_fork(after_in_child=_abandon_all)
-
-
-def _abandon_all() -> None:
-    for pipeline in list(_living):
-        pipeline.abandon()
-    _living.clear()
