@@ -164,7 +164,7 @@ class CaptureMiddleware:
 def _inside(scope: Scope, exchange: CurrentExchange) -> Scope:
     """Return the scope that the application gets: a copy, with the exchange in a copy of its state."""
     state = scope.get("state")
-    if state is None or isinstance(state, Mapping):
+    if state is None or type(state) is dict or isinstance(state, Mapping):
         return {**scope, INSIDE: True, "state": {**(state or {}), "capture": exchange}}
     return {**scope, INSIDE: True}
 
