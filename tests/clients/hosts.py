@@ -113,6 +113,11 @@ async def read_until(stream: SocketStream, mark: bytes, count: int = 1) -> bytes
     return dechunked(b"".join(await _read_past(stream, rest, mark, count)))
 
 
+async def read_mark(stream: SocketStream, mark: bytes) -> None:
+    """Read until `mark` has come."""
+    await _read_past(stream, b"", mark, 1)
+
+
 async def _read_past(
     stream: SocketStream, data: bytes, mark: bytes, count: int
 ) -> tuple[bytes, bytes, bytes]:

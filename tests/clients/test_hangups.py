@@ -6,7 +6,6 @@ its delivery unknown. A client that leaves at its dialect's last event has had i
 """
 
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import anyio
@@ -18,7 +17,8 @@ from capture.demo.agent import SPEAKERS, parsed
 from capture.demo.answers import compose
 from capture.demo.scripts import ScriptedModel, resolve
 from capture.demo.server import DIALECTS
-from tests.clients.hosts import HOSTS, connected, hosted, post, read_until, read_whole
+from tests.clients.hosts import connected, hosted, post, read_until, read_whole
+from tests.clients.sites import Site, environ
 
 pytestmark = pytest.mark.anyio
 
@@ -54,35 +54,6 @@ WIRES = {
     ),
 }
 in_each_dialect = pytest.mark.parametrize("dialect", WIRES)
-
-
-class Site(NamedTuple):
-    """A captured server and where it records."""
-
-    url: str
-    store: CaptureStore
-
-    def records(self, rollout: str, count: int) -> list[StoredRecord]:
-        """Settle a rollout and return its records by request id; they are exactly so many, one a call."""
-        settled = self.store.settle(rollout)
-        assert settled.complete, settled
-        records = sorted(self.store.read(rollout), key=lambda record: int(record.client.request_id or ""))
-        assert [record.client.request_id for record in records] == [str(number) for number in range(count)]
-        return records
-
-    async def begun(self, rollout: str) -> None:
-        """Wait until the server has a call of this rollout."""
-        while not (await self.store.asettle(rollout, timeout=0.02)).pending and not self.store.read(rollout):
-            pass
-
-
-def environ(folder: Path) -> dict[str, str]:
-    """Return the settings of a server that records beside its log."""
-    return {
-        "CAPTURE_ENABLED": "1",
-        "CAPTURE_DIRECTORY": str(folder / "records"),
-        "CAPTURE_APP": "tests.clients.apps:lingering",
-    }
 
 
 @pytest.fixture(scope="module")
@@ -230,38 +201,30 @@ async def test_leaving_before_an_unstreamed_answer(
     assert [record.request for record in records] == [msgspec.json.decode(asked)] * 4
 
 
-@pytest.fixture(scope="module", params=[kind for kind in HOSTS if kind != "uvicorn-httptools"])
-def other_site(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    """Run a server of another make."""
-    folder = tmp_path_factory.mktemp(request.param)
-    with hosted(request.param, folder, environ(folder)) as server:
-        yield Site(server.url, CaptureStore(folder / "records"))
-
-
 @in_each_dialect
-async def test_other_servers(other_site: Site, dialect: str) -> None:
+async def test_other_servers(every_site: Site, dialect: str) -> None:
     """On servers of every make, plain calls are sent and complete, and streams left midway cancelled."""
     path = f"/ng-rollout/plain-{dialect}{SPEAKERS[dialect].path}"
     asked = body(dialect, "scripted", stream=False)
-    async with connected(other_site.url) as stream:
+    async with connected(every_site.url) as stream:
         await stream.send(post(path, asked, 0))
         answer = msgspec.json.decode(await read_whole(stream))
         await stream.send(post(path, body(dialect, "scripted", stream=True), 1))
         await read_until(stream, b"\r\n0\r\n\r\n")
     slow = body(dialect, f"scripted{SLOW}", stream=True)
-    heard = await leave_midway(other_site, f"midway-{dialect}", dialect, slow, 12)
-    check_partial(other_site.records(f"midway-{dialect}", 12), heard, slow)
-    plain, streamed = other_site.records(f"plain-{dialect}", 2)
+    heard = await leave_midway(every_site, f"midway-{dialect}", dialect, slow, 12)
+    check_partial(every_site.records(f"midway-{dialect}", 12), heard, slow)
+    plain, streamed = every_site.records(f"plain-{dialect}", 2)
     assert [ending(record) for record in (plain, streamed)] == [(None, None, "sent", True, 200)] * 2
     assert plain.response == answer
     assert text_of(streamed) == text_of(plain) == whole_text(dialect, asked)
 
 
 @in_each_dialect
-async def test_other_servers_and_a_deaf_application(other_site: Site, dialect: str) -> None:
+async def test_other_servers_and_a_deaf_application(every_site: Site, dialect: str) -> None:
     """On servers of every make, an application that does not listen goes on alone, and its call is complete."""
     asked = body(dialect, f"scripted-deaf{SHORT}", stream=True)
-    await leave_midway(other_site, f"deaf-{dialect}", dialect, asked, 6)
-    records = other_site.records(f"deaf-{dialect}", 6)
+    await leave_midway(every_site, f"deaf-{dialect}", dialect, asked, 6)
+    records = every_site.records(f"deaf-{dialect}", 6)
     assert [ending(record) for record in records] == [COMPLETE_UNHEARD] * 6
     assert {text_of(record) for record in records} == {whole_text(dialect, asked)}
