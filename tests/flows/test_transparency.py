@@ -114,6 +114,22 @@ async def test_other_scopes_pass_untouched(site: Site, kind: str) -> None:
     assert site.store.stems() == []
 
 
+async def test_a_websocket_loses_its_prefix_only(site: Site) -> None:
+    """Behind the prefix a WebSocket is served on its own path, with the server's own callables, and not recorded."""
+    seen: list[Any] = []
+
+    async def app(inner: Scope, receive: Receive, send: Send) -> None:
+        seen.extend((inner["path"], inner["state"], receive, send))
+
+    server = Server()
+    given = scope("/ng-rollout/r/v1/realtime", type="websocket")
+    receive, send = server.receive, server.send
+    await site.around(app)(given, receive, send)
+    assert seen == ["/v1/realtime", given["state"], receive, send]
+    assert given["path"] == "/ng-rollout/r/v1/realtime"
+    assert site.store.stems() == []
+
+
 async def test_bodies_are_copied_before_they_are_reused(site: Site) -> None:
     """A buffer that the application fills again after each `send` is recorded as it was sent."""
     buffer = bytearray(len(PIECE))
