@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
-from capture import CaptureStore
+from capture import CaptureStore, StoredRecord
 from pipeline.gaps import GAP_SUFFIX, parse_gaps
 
 PATHS = {
@@ -98,7 +98,7 @@ def tally(directory: Path, made: list[Call]) -> Tally:
     gaps = recorded = 0
     for rollout_id in {each.rollout_id for each in made}:
         records = store.read(rollout_id)
-        marks = [record.request["metadata"]["mark"] for record in records if record.request]
+        marks = [_mark_of(record) for record in records]
         ids = {record.model_call_id for record in records}
         named = _named(directory, rollout_id)
         answered = {each.mark for each in made if each.rollout_id == rollout_id and each.answered}
@@ -109,6 +109,12 @@ def tally(directory: Path, made: list[Call]) -> Tally:
         duplicates += [mark for mark in set(marks) if marks.count(mark) > 1]
         false_gaps += sorted(named & ids)
     return Tally(missing, duplicates, false_gaps, gaps, recorded)
+
+
+def _mark_of(record: StoredRecord) -> str:
+    """Return the mark of a call, also of one that was stored raw because workers died with it twice."""
+    request = record.request or json.loads(record.request_raw or "{}")
+    return str(request["metadata"]["mark"])
 
 
 def _named(directory: Path, rollout_id: str) -> set[str]:
