@@ -132,6 +132,11 @@ class ProcessLink(Link):
         """The worker's process id."""
         return self._process.pid
 
+    @property
+    def exit_code(self) -> int | None:
+        """How the process ended, negative for a signal; None while it lives."""
+        return self._process.returncode
+
     async def reap(self) -> None:
         """Collect the ended process; one that closed its pipe and does not end is killed."""
         if not await self._ended():
