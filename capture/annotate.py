@@ -128,6 +128,9 @@ def send_late_notes(exchange: CurrentExchange, offer: Callable[[Annotation], Non
 
 def _storable(values: Mapping[str, Any]) -> dict[str, Any]:
     """Copy values as plain JSON types. Raises TypeError."""
-    plain: dict[str, Any] = msgspec.to_builtins(dict(values), str_keys=True)
-    msgspec.msgpack.encode(plain)
+    try:
+        plain: dict[str, Any] = msgspec.to_builtins(dict(values), str_keys=True)
+        msgspec.msgpack.encode(plain)
+    except (ValueError, OverflowError, RecursionError) as error:
+        raise TypeError(f"cannot be stored: {error}") from error
     return plain

@@ -17,6 +17,8 @@ from .reading import StoredRecord, parse_line
 
 POLL_S = 0.1
 _BLOCK_BYTES = 1 << 20
+_HEAD_BYTES = 52
+"""A file is known by its first record's call id: a new one may get the inode of the one it replaces."""
 
 
 def aopen(path: Path) -> AbstractAsyncContextManager[Any]:
@@ -60,6 +62,10 @@ class _Position:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._inode = -1
+        self._begin_anew()
+
+    def _begin_anew(self) -> None:
+        self._head = b""
         self._at = 0
         self._rest = b""
 
@@ -68,10 +74,15 @@ class _Position:
         try:
             found = await anyio.Path(self._path).stat()
             if found.st_ino != self._inode or found.st_size < self._at:
-                self._inode, self._at, self._rest = found.st_ino, 0, b""
+                self._inode = found.st_ino
+                self._begin_anew()
             if found.st_size == self._at:
                 return None
             async with aopen(self._path) as file:
+                head: bytes = await file.read(_HEAD_BYTES)
+                if not head.startswith(self._head):
+                    self._begin_anew()
+                self._head = head
                 await file.seek(self._at)
                 block: bytes = await file.read(_BLOCK_BYTES)
         except OSError:
