@@ -191,18 +191,16 @@ async def test_an_exchange_ends_with_its_last_message(site: Site) -> None:
 async def test_the_current_exchange_ends_with_it(site: Site) -> None:
     """Notes that are made after an exchange, or around it, reach no exchange that they do not belong to."""
     inner_app = site.around(says(start(), body(PIECE + REST, more=False)))
-    server = Server([request(), request()])
+    inner, outer = Server([request()]), Server([request()])
 
-    async def app(_scope: Scope, receive: Receive, send: Send) -> None:
+    async def app(outer_scope: Scope, receive: Receive, send: Send) -> None:
         mine = current().model_call_id
-        await inner_app(scope("/ng-rollout/other/v1/chat/completions"), receive, send)
+        await inner_app(scope("/ng-rollout/other/v1/chat/completions"), inner.receive, inner.send)
         assert current().model_call_id == mine
         current().annotate(who="outer")
+        await says(start(), body(PIECE + REST, more=False))(outer_scope, receive, send)
 
-    async def quiet_send(_message: Message) -> None:
-        """Keep nothing."""
-
-    await site.around(app)(scope(), server.receive, quiet_send)
+    await site.around(app)(scope(), outer.receive, outer.send)
     assert current().model_call_id == ""
     assert (await site.record()).annotations == {"who": "outer"}
     assert (await site.record("other")).annotations is None
