@@ -25,7 +25,7 @@ from pipeline.takeover import Totals
 from . import overview, tables
 from .config import CaptureConfig, Setting
 from .errors import CaptureError
-from .following import follow_records
+from .following import Following
 from .readable import as_stored, document, lines
 from .status import Status
 from .store import CaptureStore
@@ -241,7 +241,7 @@ def _known(members: dict[str, Any]) -> dict[str, Any]:
 
 
 async def _print_records(path: Path, as_json: bool) -> None:  # noqa: FBT001 - anyio.run passes by position
-    async for record in follow_records(path):
+    async for record in Following(path):
         cells = (*tables.call_cells(record), record.model_call_id)
         _say(document(as_stored(record)) if as_json else "  ".join(cells))
         sys.stdout.flush()

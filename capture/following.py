@@ -4,6 +4,7 @@ aiofiles does the reading under asyncio. It knows no other loop, so under trio a
 shape, do. A follower polls: a file has no way to tell that it grew, and ten looks a second cost nothing.
 """
 
+from collections import deque
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
@@ -38,22 +39,30 @@ async def aread_bytes(path: Path) -> bytes:
         return b""
 
 
-async def follow_records(path: Path) -> AsyncIterator[StoredRecord]:
-    """Yield the records of a file as they come, from its start, until the caller stops.
+class Following(AsyncIterator[StoredRecord]):
+    """The records of a file as they come, from its start, until the caller stops.
 
     Whole lines only: what has no LF yet is read again later. A file that is not there is waited for; one that is
-    replaced, or cut short, is begun anew; lines that cannot be read are passed over.
+    replaced, or cut short, is begun anew; lines that cannot be read are passed over. No generator: nothing is open
+    between two records, so a loop over this may be left at any time, under trio too, and nothing is to be closed.
     """
-    reader = _Position(path)
-    while True:
-        lines = await reader.more()
-        if lines is None:
-            await anyio.sleep(POLL_S)
-            continue
-        for line in lines:
-            record = parse_line(line)
-            if record is not None:
-                yield record
+
+    def __init__(self, path: Path) -> None:
+        self._position = _Position(path)
+        self._lines: deque[bytes] = deque()
+
+    async def __anext__(self) -> StoredRecord:
+        """Wait for the next record."""
+        while True:
+            while self._lines:
+                record = parse_line(self._lines.popleft())
+                if record is not None:
+                    return record
+            lines = await self._position.more()
+            if lines is None:
+                await anyio.sleep(POLL_S)
+            else:
+                self._lines.extend(lines)
 
 
 class _Position:

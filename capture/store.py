@@ -18,7 +18,7 @@ from pipeline.gaps import GAP_SUFFIX, RECORD_SUFFIX, Gap
 from pipeline.settling import PendingCall, Settled, Settling
 from pipeline.stems import stem_of
 
-from .following import aread_bytes, follow_records
+from .following import Following, aread_bytes
 from .reading import (
     Reading,
     Scan,
@@ -91,7 +91,7 @@ class CaptureStore:
         Waits for a file that is not there yet; goes on across torn lines and a file that was replaced.
         """
         path = gap_files.record_path(self.directory, stem_of(rollout_id))
-        return follow_records(path)
+        return Following(path)
 
     def rollouts(self) -> list[str]:
         """Return the rollout ids that have records or gaps, sorted; uncorrelated calls are not among them."""
