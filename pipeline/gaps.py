@@ -37,6 +37,9 @@ class Gap(msgspec.Struct, frozen=True, kw_only=True):
 
 _decoder = msgspec.json.Decoder(Gap)
 _id_shape = re.compile(rb'\{"model_call_id":"([0-9a-f]{32})"')
+LINE_START = b'\n{"model_call_id":"'
+LINE_START_BYTES = len(LINE_START) - 1 + 32 + 1
+"""How much of a line tells its call."""
 
 
 def gap_line(gap: Gap) -> bytes:

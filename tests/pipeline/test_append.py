@@ -76,6 +76,29 @@ def test_lines_longer_than_a_block_are_found(tmp_path: Path) -> None:
     os.close(descriptor)
 
 
+@pytest.mark.parametrize("size", [1, 2, 18, 19, 20, 50, 51, 52, 53, 64, 100, 1000])
+def test_lines_are_found_wherever_blocks_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int
+) -> None:
+    """However the file is cut into blocks each call is found once its line is whole, and none that is torn."""
+    monkeypatch.setattr(module, "_READ_BYTES", size)
+    path = tmp_path / "a"
+    path.write_bytes(b"\n".join([line(1, ""), b"", line(2, "y" * 70), line(3)[:-9], line(4)[:60]]))
+    descriptor = os.open(path, os.O_RDONLY)
+    wanted = {f"{number:032x}" for number in range(6)}
+    assert find_calls(descriptor, wanted) == {f"{1:032x}", f"{2:032x}"}
+    assert find_calls(descriptor, ()) == set()
+    os.close(descriptor)
+
+
+def test_a_whole_line_without_its_end_is_not_written_twice(tmp_path: Path) -> None:
+    """A resent call whose line a crash left without LF gets the LF, and no second line."""
+    path = tmp_path / "a"
+    path.write_bytes(line(1))
+    put(path, line(1), line(2), resent=True)
+    assert path.read_bytes() == line(1) + b"\n" + line(2) + b"\n"
+
+
 def test_a_failed_write_leaves_no_half_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where the disk fills in the middle of a line, the file is as it was before."""
     path = tmp_path / "a"
