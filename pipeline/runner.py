@@ -15,12 +15,11 @@ import threading
 import time
 import zlib
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 
 import anyio
 
-from . import frames, living, takeover
+from . import frames, living, takeover, tending
 from .exchange import Annotation, RawExchange
 from .frames import Answer
 from .gaps import DROPPED, FAILED
@@ -34,6 +33,8 @@ from .slots import FAILED as FAILED_STATE
 from .supervisor import Parcel, Supervisor
 from .waiting import Waiting
 
+RECOVER_AFTER_S = 1.0
+"""A fault of our own that comes back at once must not keep a processor busy."""
 LEDGER_CHECK_S = 1.0
 """How often the thread looks whether somebody removed the ledger's file."""
 HURRY_TICK_S = 0.002
@@ -48,7 +49,6 @@ class Pipeline:
         self.settings = settings
         self.identity = new_identity(settings)
         self.ledger = Ledger(settings, self.identity)
-        self.open = self.ledger.open
         self.closed = False
         self._stopping = False
         self._clock = clock
@@ -135,10 +135,6 @@ class Pipeline:
         """The system's id of the pipeline's thread."""
         return self._thread.native_id
 
-    @property
-    def _hurrying(self) -> bool:
-        return self._clock() < self._hurry_until
-
     def close_at_exit(self) -> None:
         """Close within the shutdown time: the last resort."""
         self.close(self.settings.shutdown_timeout_ms / 1000)
@@ -163,19 +159,25 @@ class Pipeline:
         return not self.intake.queue and all(each.all_sent for each in self._supervisors)
 
     def _all_done(self) -> bool:
-        intake = self.intake
-        if intake.queue or intake.ended or self._outbox:
-            return False
-        return all(each.idle for each in self._supervisors)
+        left = self.intake.queue or self.intake.ended or self._outbox
+        return not left and all(each.idle for each in self._supervisors)
 
     # The thread.
 
     def _main(self) -> None:
-        anyio.run(self._run)
+        """Run the thread's loop; a fault of our own costs the workers their pipes, but no exchange its record."""
+        while True:
+            try:
+                anyio.run(self._run)
+            except Exception as error:  # noqa: BLE001 - a dead thread would leave every later call pending: counted
+                self.ledger.count("capture_errors")
+                self._said.warning("pipeline_restarted", error=repr(error))
+                time.sleep(RECOVER_AFTER_S)
+            else:
+                return
 
     async def _run(self) -> None:
-        new = partial(Supervisor, self.settings, self.ledger, self._take_verdict)
-        self._supervisors = [new() for _ in range(self.settings.workers)]
+        self._supervisors = self._new_supervisors()
         async with anyio.create_task_group() as group:
             for supervisor in self._supervisors:
                 group.start_soon(supervisor.run)
@@ -185,6 +187,14 @@ class Pipeline:
             self._step()
             for supervisor in self._supervisors:
                 supervisor.stop()
+
+    def _new_supervisors(self) -> list[Supervisor]:
+        """Make the pool; after a fault of our own each goes on with what its forerunner had."""
+        settings, ledger = self.settings, self.ledger
+        pool = [Supervisor(settings, ledger, self._take_verdict) for _ in range(settings.workers)]
+        for new, broken in zip(pool, self._supervisors, strict=False):
+            new.go_on_from(broken)
+        return pool
 
     def _step(self) -> None:
         """Take what was offered, name what was lost, look after the ledger, tell who waits."""
@@ -216,7 +226,7 @@ class Pipeline:
 
     @property
     def _urgent(self) -> bool:
-        return bool(self._waiting) or self._stopping or self._hurrying
+        return bool(self._waiting) or self._stopping or self._clock() < self._hurry_until
 
     async def _woken(self, timeout_s: float | None) -> None:
         with anyio.move_on_after(timeout_s):
@@ -282,16 +292,7 @@ class Pipeline:
         """Publish what readers want to know, grow, and move when somebody removed the file."""
         ledger, intake = self.ledger, self.intake
         ledger.grow_if_needed()
-        oldest = min((at for each in self._supervisors if (at := each.oldest())), default=None)
-        late_us = 0 if oldest is None else int((self._clock() - oldest) * 1e6)
-        ledger.publish("queued_events", intake.events)
-        ledger.publish("queued_bytes", intake.bytes)
-        ledger.publish("oldest_backlog_us", late_us)
-        ledger.publish("worker_restarts", sum(each.restarts for each in self._supervisors))
-        ledger.publish("worker_threads", sum(each.kind == "thread" for each in self._supervisors))
-        if intake.notes_dropped:
-            dropped, intake.notes_dropped = intake.notes_dropped, 0
-            ledger.count("annotations_dropped", dropped)
+        tending.publish(ledger, intake, self._supervisors, self._clock())
         if self._clock() - self._checked_at >= LEDGER_CHECK_S:
             self._checked_at = self._clock()
             ledger.tend_lost()

@@ -56,7 +56,9 @@ COUNTERS = (
     "worker_threads",
     "carried",
 )
-"""Unsigned words in the header, in this order; added at the end, never moved. `_us` are Unix microseconds."""
+"""Unsigned words in the header, in this order; added at the end, never moved.
+
+`last_commit_us` is in Unix microseconds, `oldest_backlog_us` an age; the ones from `queued_events` on are states."""
 
 _COUNTER_AT = {name: _COUNTERS_AT + 8 * index for index, name in enumerate(COUNTERS)}
 

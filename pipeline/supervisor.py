@@ -72,6 +72,16 @@ class Supervisor:
         self.link: Link | None = None
         self.restarts = 0
 
+    def go_on_from(self, broken: "Supervisor") -> None:
+        """Take over what another had whose loop broke: what was sent is sent again, one by one, marked so."""
+        self.restarts = broken.restarts
+        sent, self._inbox = broken.left()
+        self._suspects.extend(sent)
+
+    def left(self) -> "tuple[list[Item | Parcel], deque[Item | Parcel]]":
+        """Return what was sent and not answered, and what was not sent yet."""
+        return [*self._suspects, *self._unanswered.values()], self._inbox
+
     @property
     def idle(self) -> bool:
         """Whether everything given here was answered."""
@@ -111,9 +121,16 @@ class Supervisor:
                 await self._serve(link)
             finally:
                 self._serving = False
-                link.close()
-            await link.reap()
+                await self._end(link)
             await self._after_end()
+
+    @staticmethod
+    async def _end(link: Link | None) -> None:
+        """Close a worker's pipes and collect it, also on the way out of a broken loop."""
+        if link is not None:
+            link.close()
+            with anyio.CancelScope(shield=True):
+                await link.reap()
 
     async def _start(self) -> Link:
         """Start a worker and wait for its hello; a process that does not come is replaced by a thread."""
@@ -125,10 +142,11 @@ class Supervisor:
                     await link.read()
                 await link.write(Introduction(self._settings, self._ledger.identity), 0, 0)
             except (*UNSTARTABLE, WorkerGone) as error:
-                if link is not None:
-                    link.close()
-                    await link.reap()
+                await self._end(link)
                 await self._fall_back(error)
+            except BaseException:
+                await self._end(link)
+                raise
             else:
                 self._failed_starts = 0
                 return link

@@ -1,14 +1,17 @@
 """Workers that die: replaced, their calls sent again, the one that kills found."""
 
 import asyncio
+import itertools
 import json
 import os
 import signal
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from capture import CaptureConfig, CaptureMiddleware, CaptureStore
+from pipeline import tending
 from tests.flows.inprocess import Served, chat_app, conserved, scope_of, serve_calls, serve_one
 
 SABOTAGE = """
@@ -111,3 +114,30 @@ def test_a_process_that_cannot_be_started_is_replaced_by_a_thread(
         assert served.pipeline.worker_pids == []
     assert counts["worker_threads"] == 1
     assert len(CaptureStore(tmp_path / "records").read("r")) == 10
+
+
+def test_a_fault_of_the_pipelines_own_costs_no_record(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where the thread's own loop breaks with calls under way, it begins anew with them, and the fault is counted."""
+    monkeypatch.setattr("pipeline.runner.RECOVER_AFTER_S", 0.01)
+    faults = [0, 3, 40]
+    steps = itertools.count()
+    publish = tending.publish
+
+    def break_sometimes(*arguments: Any) -> None:  # noqa: ANN401 - passed on
+        publish(*arguments)
+        if next(steps) in faults:
+            raise RuntimeError("broken on purpose")
+
+    monkeypatch.setattr(tending, "publish", break_sometimes)
+    config = CaptureConfig(enabled=True, directory=tmp_path, flush_interval_ms=1)
+    with Served(CaptureMiddleware(chat_app, config)) as served:
+        for part in range(30):
+            asyncio.run(serve_calls(served, f"r{part % 3}", 10))
+        assert served.pipeline.drain(30)
+        counts = conserved(served.pipeline)
+    records = [record for n in range(3) for record in CaptureStore(tmp_path).read(f"r{n}")]
+    assert counts["capture_errors"] >= 2
+    assert len(records) == 300
+    assert len({record.model_call_id for record in records}) == 300
