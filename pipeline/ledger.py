@@ -161,7 +161,11 @@ class Ledger:
         self.publish("carried", self._carried + uses(held))
 
     def close(self) -> None:
-        """Close everything, as the child of a fork or at the end; nothing is unlocked or unlinked."""
+        """Close everything, as the child of a fork or at the end; nothing is unlocked or unlinked.
+
+        Whoever opens a call all the same gets no slot.
+        """
+        self.free = []
         for segment in self.segments + self._lost:
             segment.close()
         if self._announcement is not None:

@@ -113,7 +113,7 @@ def test_a_failed_write_leaves_no_half_line(tmp_path: Path, monkeypatch: pytest.
         budget[0] -= written
         return written
 
-    monkeypatch.setattr(module.os, "write", short_write)
+    monkeypatch.setattr(os, "write", short_write)
     with pytest.raises(OSError, match="no space"):
         put(path, line(2))
     assert path.read_bytes() == line(1) + b"\n"
@@ -123,7 +123,7 @@ def test_split_writes_stay_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     """A system that writes a few bytes at a time still gives whole lines."""
     path = tmp_path / "a"
     whole_write = os.write
-    monkeypatch.setattr(module.os, "write", lambda fd, data: whole_write(fd, bytes(data)[:7]))
+    monkeypatch.setattr(os, "write", lambda fd, data: whole_write(fd, bytes(data)[:7]))
     put(path, line(1, "long" * 100))
     assert path.read_bytes() == line(1, "long" * 100) + b"\n"
 
@@ -145,14 +145,13 @@ def test_a_replaced_file_is_opened_anew(tmp_path: Path, monkeypatch: pytest.Monk
     """A file removed between open and lock does not take lines that nobody will find."""
     path = tmp_path / "a"
     put(path, line(1))
-    lock = module.lock_descriptor
-    removed = []
+    removed: list[bool] = []
 
     def lock_and_remove(descriptor: int, *, blocking: bool) -> bool:
         if not removed:
             removed.append(True)
             path.unlink()
-        return lock(descriptor, blocking=blocking)
+        return lock_descriptor(descriptor, blocking=blocking)
 
     monkeypatch.setattr(module, "lock_descriptor", lock_and_remove)
     put(path, line(2))

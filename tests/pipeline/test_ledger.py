@@ -306,5 +306,6 @@ def test_a_closed_ledger_is_no_fault_of_the_caller(ledger: Ledger) -> None:
     ledger.close()
     slot.mark(slots.ACCEPTED)
     ledger.count("capture_errors")
+    assert take(ledger, 1) == [None]
     ledger.close()
     assert ledger.counts["capture_errors"] == 1
