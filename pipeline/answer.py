@@ -23,9 +23,14 @@ from pipeline.dialects import DIALECTS, Meaning, Reassembler
 from pipeline.exchange import RawExchange
 from pipeline.sse import BYTE_ORDER_MARK, Event, EventParser
 from pipeline.timing import TokenTimes
+from pipeline.tokens import read_tokens, read_weights
 
 _EVENT_STARTS = (b"data:", b"event:", b"id:", b"retry:", b":")
 _DONE = b"[DONE]"
+_EMPTY = (b"", b"null")
+
+_ANSWERS = frozenset({"choices", "output", "content", "completion"})
+"""Members that hold an answer in one dialect or another; an object without any is none, whatever its status."""
 
 _FEED_BYTES = 32 << 10
 """What the event parser is fed at a time: small enough that events stay in the processor's cache until folded."""
@@ -45,7 +50,9 @@ class Answer(NamedTuple):
     meaning: Meaning = Meaning()
     ended: bool = False
     error: Any = None
-    tokens: TokenTimes | None = None
+    times: TokenTimes | None = None
+    tokens: dict[str, Any] | None = None
+    weights: list[dict[str, Any]] | None = None
 
 
 def read_answer(exchange: RawExchange, content_type: str | None, coding: str | None) -> Answer:
@@ -101,7 +108,17 @@ def _read_object(dialect: str, raw: bytes, flags: set[str]) -> Answer:
     plain = not found.lenient and not found.byte_order_mark
     stored = (embed(raw) if plain else None) or value
     meaning = _mean(dialect, value, flags)
-    return Answer("json", raw, frozenset(flags), stored, meaning, ended=True, error=meaning.error or value)
+    return Answer(
+        "json",
+        raw,
+        frozenset(flags),
+        stored,
+        meaning,
+        ended=not _ANSWERS.isdisjoint(value),
+        error=meaning.error or value,
+        tokens=read_tokens(value),
+        weights=read_weights(value),
+    )
 
 
 def _mean(dialect: str, response: dict[str, Any], flags: set[str]) -> Meaning:
@@ -112,11 +129,11 @@ def _mean(dialect: str, response: dict[str, Any], flags: set[str]) -> Meaning:
     return meaning
 
 
-def _read_events(dialect: str, raw: bytes, tokens: TokenTimes, flags: set[str]) -> Answer:
+def _read_events(dialect: str, raw: bytes, times: TokenTimes, flags: set[str]) -> Answer:
     row = DIALECTS.get(dialect)
     if row is None:
-        return Answer("unreadable", raw, frozenset(flags | {"undecodable_response"}), tokens=tokens)
-    stream = _Stream(row.reassembler(), tokens)
+        return Answer("unreadable", raw, frozenset(flags | {"undecodable_response"}), times=times)
+    stream = _Stream(row.reassembler(), times)
     parser = EventParser()
     for at in range(0, len(raw), _FEED_BYTES):
         stream.take(parser.feed(raw[at : at + _FEED_BYTES]))
@@ -131,8 +148,18 @@ def _read_events(dialect: str, raw: bytes, tokens: TokenTimes, flags: set[str]) 
         reasoning = heal_text(reasoning)[0] if reasoning else reasoning
     meaning = _mean(dialect, response, flags) if response is not None else Meaning()
     meaning = meaning._replace(reasoning=reasoning or meaning.reasoning)
-    error = assembly.error or meaning.error
-    return Answer("events", raw, frozenset(flags), response, meaning, assembly.terminal, error, tokens)
+    return Answer(
+        "events",
+        raw,
+        frozenset(flags),
+        response,
+        meaning,
+        assembly.terminal,
+        error=assembly.error or meaning.error,
+        times=times,
+        tokens=read_tokens(response) if response is not None else None,
+        weights=read_weights(response) if response is not None else None,
+    )
 
 
 def _join_halves(response: dict[str, Any], flags: set[str]) -> dict[str, Any]:
@@ -147,21 +174,19 @@ def _join_halves(response: dict[str, Any], flags: set[str]) -> dict[str, Any]:
 class _Stream:
     """One pass over the events of a stream: data to JSON to the reassembler, with what was odd on the way."""
 
-    def __init__(self, reassembler: Reassembler, tokens: TokenTimes) -> None:
+    def __init__(self, reassembler: Reassembler, times: TokenTimes) -> None:
         self.reassembler = reassembler
         self.flags: set[str] = set()
         self.halves = False
-        self._tokens = tokens
+        self._times = times
 
     def take(self, events: Iterable[Event]) -> None:
         """Take in events in order. The road of a usual event is short, since there may be very many."""
-        fold, note = self.reassembler.event, self._tokens.note
+        fold, note = self.reassembler.event, self._times.note
         for event in events:
             data = event.data
-            if event.stray:
-                self.flags.add("stray_line")
-            if not event.ended:
-                self.flags.add("unterminated_event")
+            if event.stray or not event.ended or not event.framed:
+                self._flag(event)
             if data is None:
                 continue
             try:
@@ -169,14 +194,46 @@ class _Stream:
                 if may_be_deep(data):
                     value = self._decode_oddly(data)
             except STRICT_ERRORS:
-                if data.strip() == _DONE:
-                    self.reassembler.end_mark()
-                    continue
-                value = self._decode_oddly(data)
+                if not self._is_word(data) and not self._are_lines(event, data):
+                    self._fold_oddly(event, data)
+                continue
             if value.__class__ is dict:
                 note(event.end, fold(event.name.decode("utf-8", "replace") if event.name else "", value))
-            else:
+            elif not self._is_word(data):
                 self.flags.add("undecodable_event")
+
+    def _flag(self, event: Event) -> None:
+        if event.stray:
+            self.flags.add("stray_line")
+        if not event.ended:
+            self.flags.add("unterminated_event")
+        if not event.framed:
+            self.flags.add("unframed_event")
+
+    def _is_word(self, data: bytes) -> bool:
+        """Take in data that is a word of the protocol and no object: the end mark, or nothing at all."""
+        text = data.strip(b' \t\r\n"')
+        if text == _DONE:
+            self.reassembler.end_mark()
+        elif text in _EMPTY:
+            self.flags.add("empty_event")
+        return text == _DONE or text in _EMPTY
+
+    def _are_lines(self, event: Event, data: bytes) -> bool:
+        """Take in events that came without the empty lines between them: each line is one."""
+        lines = data.split(b"\n")
+        if len(lines) == 1 or not any(_is_object(line) for line in lines):
+            return False
+        self.take(Event(event.name, line, event.end, framed=False) for line in lines if line.strip())
+        return True
+
+    def _fold_oddly(self, event: Event, data: bytes) -> None:
+        value = self._decode_oddly(data)
+        if isinstance(value, dict):
+            name = event.name.decode("utf-8", "replace")
+            self._times.note(event.end, self.reassembler.event(name, value))
+        else:
+            self.flags.add("undecodable_event")
 
     def _decode_oddly(self, data: bytes) -> Any:  # noqa: ANN401 - any JSON value
         """Decode an event that needs care; null, which no event is, where it cannot be."""
@@ -188,3 +245,10 @@ class _Stream:
             self.flags.add("lenient_response")
             self.halves = self.halves or found.halves
         return found.value
+
+
+def _is_object(line: bytes) -> bool:
+    try:
+        return line.startswith(b'{"') and isinstance(decode(line).value, dict)
+    except BodyError:
+        return False

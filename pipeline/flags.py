@@ -64,6 +64,10 @@ FLAGS: dict[str, Flag] = {
     "unterminated_event": _odd(
         "The stream's last event had no empty line behind it; it was read all the same."
     ),
+    "unframed_event": _odd(
+        "Events came without their field name or their empty line; each line was read as one."
+    ),
+    "empty_event": _odd("An event came without data; it says nothing."),
     "unknown_event": _lossy("The stream held an event whose meaning is unknown."),
     "sequence_gap": _odd("Sequence numbers of the stream skip or repeat."),
     "no_done": _odd("Every choice finished, but the stream's end mark is missing."),
@@ -76,6 +80,7 @@ FLAGS: dict[str, Flag] = {
     ),
     "late_delta": _lossy("A delta came for an item that was already closed."),
     "repeated_index": _odd("An index was used again for another item; both are kept."),
+    "signature_replaced": _lossy("A block's signature came again and was another; the last one was kept."),
     "unexpected_shape": _lossy(
         "A member has a type that its dialect does not allow; it could not be merged."
     ),

@@ -9,8 +9,10 @@ application never listened for the client, the delivery is unknown.
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from pipeline.adapter import local_overflow
+from pipeline.error_codes import PERMANENT
 from pipeline.exchange import RawExchange
-from pipeline.provider_error import FIRST_ERROR_STATUS, PERMANENT, ProviderError, classify_status, read_error
+from pipeline.provider_error import FIRST_ERROR_STATUS, ProviderError, classify_status, read_error
 from pipeline.record import ErrorNote
 
 FIRST_REDIRECT = 300
@@ -90,6 +92,9 @@ def _source(facts: Facts, name: str) -> bool:
 
 
 RULES: dict[str, _Rule] = {
+    "local overflow": _Rule(
+        lambda facts: local_overflow(facts.exchange.annotations), _always("context_length_exceeded"), "app"
+    ),
     "whole": _Rule(
         lambda facts: (
             facts.ended and not facts.error and not facts.failed and facts.status < FIRST_ERROR_STATUS
@@ -140,7 +145,7 @@ _RETRYABLE = {
 
 def judge(facts: Facts, headers: dict[str, str]) -> Outcome:
     """Apply the rules. `headers` are the response's, in lower case: they may say when to come back."""
-    said = read_error(facts.error) if facts.error else ProviderError()
+    said = read_error(facts.error, facts.status)
     name, rule = next((name, rule) for name, rule in RULES.items() if rule.holds(facts))
     category = rule.category(facts, said)
     complete = name == "whole" and not facts.cut and not facts.pending
@@ -157,6 +162,7 @@ def _note(
         code=said.code,
         type=failure.type if failure else said.type,
         message=failure.message if failure else said.message,
+        kind="context_length" if category == "context_length_exceeded" else said.kind,
         retryable=_is_retryable(category, said, headers),
         retry_after_s=_retry_after_s(headers),
         source=source,
@@ -167,7 +173,9 @@ def _is_retryable(category: str, said: ProviderError, headers: dict[str, str]) -
     told = {"true": True, "false": False}.get(headers.get("x-should-retry", ""))
     if told is not None:
         return told
-    return False if {said.code, said.type} & PERMANENT else _RETRYABLE.get(category)
+    if said.kind == "overload":
+        return True
+    return False if said.kind in PERMANENT else _RETRYABLE.get(category)
 
 
 def _retry_after_s(headers: dict[str, str]) -> float | None:

@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+from pipeline.adapter import adapter_fields
 from pipeline.answer import Answer, read_answer
 from pipeline.dialects.quirks import REQUEST_ID_HEADERS, RETRY_COUNT_HEADERS, SESSION_ID_HEADERS
 from pipeline.exchange import Headers, RawExchange
@@ -40,7 +41,11 @@ __all__ = ["encode", "process", "process_raw"]
 _ATTEMPT = re.compile(r"\d+-\d+(?:-a(\d{1,9}))?", re.ASCII)
 """The rollout ids whose grammar names an attempt: task, rollout, and `-a<n>` from the second attempt on."""
 
-_TRACE = re.compile(r"[0-9a-f]{2}-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})", re.ASCII)
+_TRACE = re.compile(
+    r"(?:00|(?!ff)[0-9a-f]{2}(?=.{53}(?:-|$)))-((?!0{32})[0-9a-f]{32})-((?!0{16})[0-9a-f]{16})-([0-9a-f]{2})(?:-.*)?",
+    re.ASCII,
+)
+"""W3C Trace Context, version 00 and those to come: ids of zeros and version ff are invalid."""
 
 
 def process(exchange: RawExchange, server: ServerIdentity, labels: dict[str, str]) -> ModelCallRecord:
@@ -71,7 +76,7 @@ def _process(exchange: RawExchange, server: ServerIdentity, labels: dict[str, st
         delivery=outcome.delivery,
         error=outcome.error,
         flags=sorted(flags),
-        timing=timing(exchange, answer.tokens),
+        timing=timing(exchange, answer.times),
     )
 
 
@@ -98,9 +103,8 @@ def process_raw(
 
 def _facts(exchange: RawExchange, answer: Answer) -> Facts:
     status = exchange.status_code or 0
-    said = answer.meaning.error or (
-        answer.error if answer.kind == "events" or status >= FIRST_ERROR_STATUS else None
-    )
+    told = answer.kind == "events" or (answer.kind == "json" and not answer.ended)
+    said = answer.meaning.error or (answer.error if told or status >= FIRST_ERROR_STATUS else None)
     return Facts(
         exchange=exchange,
         ended=answer.ended,
@@ -148,6 +152,7 @@ def _common(
         "seq": exchange.seq,
         "labels": labels,
         "annotations": exchange.annotations,
+        **adapter_fields(exchange.annotations),
         "events": exchange.events,
         "http": _http(exchange, asked, told),
         "client": _client(asked),
@@ -187,6 +192,8 @@ def _meaning(request: Request, answer: Answer, usage: Usage | None) -> dict[str,
         "tool_calls": meaning.tool_calls,
         "reasoning_content": meaning.reasoning,
         "sampling": request.sampling,
+        "weights": answer.weights,
+        "tokens": answer.tokens,
     }
 
 

@@ -13,6 +13,10 @@ import msgspec
 SCHEMA = "model-call/1"
 
 
+OVERFLOW = "context_length_exceeded"
+"""The one category that a handler may declare, as `local_response_reason`."""
+
+
 class CorrelationNote(msgspec.Struct, frozen=True):
     """How the call was joined to its rollout; `conflict` is another id that the same call named."""
 
@@ -63,6 +67,7 @@ class ToolCall(msgspec.Struct, frozen=True, kw_only=True):
 class ErrorNote(msgspec.Struct, frozen=True, kw_only=True):
     """What went wrong. `code`, `type` and `message` are the provider's own; `source` says who reported it.
 
+    `kind` is one of `context_length`, `quota`, `content_filter`, `overload`, which ask for different reactions.
     `source`: `provider` (an error in the body or the status), `app` (the server's exception), `client` (the
     client left), `stream` (the stream's own shape), `capture` (the body could not be read here).
     """
@@ -74,6 +79,7 @@ class ErrorNote(msgspec.Struct, frozen=True, kw_only=True):
     retryable: bool | None = None
     retry_after_s: float | None = None
     source: str | None = None
+    kind: str | None = None
 
 
 class Timing(msgspec.Struct, frozen=True, kw_only=True):

@@ -5,10 +5,13 @@ nothing else, an empty line ends an event, one space after the colon is dropped,
 byte order mark may open the stream. `id` and `retry` steer a client's reconnection and say nothing about the
 answer, so they are passed over. Everything stays bytes: a character cut in two by a chunk is never decoded here.
 
-One deviation, because bodies here have ended and nobody will send the rest: an event that the end of the body left
-without its empty line is handed out by `close` instead of being forgotten; the caller decides what it is worth.
+Two deviations. Bodies here have ended and nobody will send the rest: an event that the end of the body left without
+its empty line is handed out by `close` instead of being forgotten. And servers write errors past the standard, as an
+`error:` line or as bare JSON: a block that holds nothing else is handed out as the event that was meant. Both are
+marked; the caller decides what they are worth.
 
-Linear: each byte is searched a bounded number of times, whatever the chunks. No input raises.
+Linear: each byte is searched a bounded number of times, whatever the chunks. Streams that keep to LF or to CRLF are
+split by the library; only a mixture is searched by pattern. No input raises.
 """
 
 import re
@@ -20,7 +23,8 @@ BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _EMPTY_LINE = re.compile(rb"(?>\r\n?|\n){2}")
 """A line's end and an empty line. Atomic, so that one CRLF can never be read as two line ends."""
 
-_LINE_END = re.compile(rb"\r\n?|\n")
+_LINE_ENDS = {0: b"\n", 1: b"\n", 2: b"\r\n"}
+"""Kinds of line ends seen so far, as bits (LF 1, CRLF 2, CR 4), to the one line end that all lines have."""
 
 _LOOK_BACK = 3
 """The longest part of an event's end (CR LF CR LF) that a chunk can leave without completing it, in bytes."""
@@ -33,7 +37,8 @@ class Event(msgspec.Struct, frozen=True, gc=False):
 
     `name` is the `event` field, empty where there was none. `data` is null where no `data` line came: the standard
     dispatches no such event, but it shows what the peer wrote. `stray` counts lines that are neither a comment nor
-    a field of the standard. `ended` is false where the body ended before the event's empty line.
+    a field of the standard. `ended` is false where the body ended before the event's empty line; `framed` where the
+    data came as no `data` line.
     """
 
     name: bytes
@@ -41,6 +46,7 @@ class Event(msgspec.Struct, frozen=True, gc=False):
     end: int
     stray: int = 0
     ended: bool = True
+    framed: bool = True
 
 
 class EventParser:
@@ -50,38 +56,55 @@ class EventParser:
         self._buffer = bytearray()
         self._searched = 0
         self._offset = 0
-        self._returns = False
+        self._kinds = 0
         self._fresh = True
 
     def feed(self, chunk: bytes) -> list[Event]:
         """Return the events that this chunk completed, in order. Comments and empty blocks give none."""
-        self._returns = self._returns or b"\r" in chunk
+        if self._kinds not in _LINE_ENDS:
+            self._buffer += chunk
+            return self._take_returns()
+        if b"\r" in chunk or self._buffer.endswith(b"\r"):
+            self._note_line_ends(chunk)
+        elif self._kinds != 1 and b"\n" in chunk:
+            self._kinds |= 1
         self._buffer += chunk
-        return self._take_returns() if self._returns else self._take()
+        line_end = _LINE_ENDS.get(self._kinds)
+        return self._take(line_end) if line_end else self._take_returns()
+
+    def _note_line_ends(self, chunk: bytes) -> None:
+        """Note which line ends a chunk has. A CR at its end may be half of a CRLF and counts with the next one."""
+        lines = (b"\r" if self._buffer.endswith(b"\r") else b"") + chunk
+        pairs = lines.count(b"\r\n")
+        plain = lines.count(b"\n") > pairs
+        single = lines.count(b"\r") - lines.endswith(b"\r") > pairs
+        self._kinds |= plain | (2 if pairs else 0) | (4 if single else 0)
 
     def close(self) -> list[Event]:
         """Return what only the end of the body decides: an event that waited for a LF, and one left unfinished."""
-        events = self._take_returns(last=True) if self._returns else []
+        events = self._take_returns(last=True) if b"\r" in self._buffer else []
         rest = bytes(self._buffer)
         self._buffer.clear()
         self._offset += len(rest)
         last = self._read(rest)
         return events if last is None else [*events, msgspec.structs.replace(last, ended=False)]
 
-    def _take(self) -> list[Event]:
-        """Take whole blocks off the buffer where LF is the only line end.
+    def _take(self, line_end: bytes) -> list[Event]:
+        """Take whole blocks off the buffer where this is the only line end.
 
         Nearly every block is one line of data; it is read here and now.
         """
-        if self._buffer.find(b"\n\n", self._searched) < 0:
-            self._searched = max(0, len(self._buffer) - 1)
+        empty_line = line_end * 2
+        gap = len(empty_line)
+        if self._buffer.find(empty_line, self._searched) < 0:
+            self._searched = max(0, len(self._buffer) - gap + 1)
             return []
-        blocks = bytes(self._buffer).split(b"\n\n")
+        blocks = bytes(self._buffer).split(empty_line)
         self._buffer = bytearray(blocks.pop())
-        self._searched = max(0, len(self._buffer) - 1)
+        self._searched = max(0, len(self._buffer) - gap + 1)
         events: list[Event] = []
         for block in blocks:
-            offset = self._offset = self._offset + len(block) + 2
+            offset = self._offset = self._offset + len(block) + gap
             if block.startswith(b"data: ") and b"\n" not in block:
                 events.append(Event(b"", block[6:], offset))
             elif (event := self._read(block)) is not None:
@@ -120,8 +143,9 @@ def _read(block: bytes, end: int) -> Event | None:
     """Read the lines of one block; null where they amount to nothing but comments."""
     name = b""
     data: list[bytes] = []
+    bare: list[bytes] = []
     stray = 0
-    for line in _LINE_END.split(block) if b"\r" in block else block.split(b"\n"):
+    for line in block.splitlines():
         if line.startswith(b"data: "):
             data.append(line[6:])
         elif line and not line.startswith(b":"):
@@ -131,8 +155,13 @@ def _read(block: bytes, end: int) -> Event | None:
                 name = value
             elif field == b"data":
                 data.append(value)
+            elif field == b"error" or line.startswith(b"{"):
+                name = field if field == b"error" else name
+                bare.append(value if field == b"error" else line)
             else:
                 stray += field not in _SILENT_FIELDS
     if data:
-        return Event(name, data[0] if len(data) == 1 else b"\n".join(data), end, stray)
+        return Event(name, data[0] if len(data) == 1 else b"\n".join(data), end, stray + len(bare))
+    if bare:
+        return Event(name, b"\n".join(bare), end, stray, framed=False)
     return Event(name, None, end, stray) if name or stray else None

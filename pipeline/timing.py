@@ -40,6 +40,8 @@ class TokenTimes:
 
     def note(self, end: int, mark: int) -> None:
         """Note one event that ends at this offset, which must not go back, and what it brought."""
+        if mark == Mark.SILENT:
+            return
         while self._chunk_end < end:
             self._chunk_end, self._now = next(self._arrivals, _NEVER)
         now = self._now

@@ -3,8 +3,9 @@
 Two families count the prompt differently, and one formula for both is wrong for one. In the *inclusive* family (chat,
 responses) the prompt count holds the cached tokens; in the *exclusive* one (messages) it is what was neither read
 from nor written to the cache. The members decide, not the route: `prompt_tokens` is always inclusive, `input_tokens`
-beside top-level cache counts always exclusive. Output and total are as reported; reasoning is never added to them,
-because providers disagree on whether it is inside.
+beside top-level cache counts always exclusive. Gateways and clouds spell the same counts in ways of their own; a way
+is a row of `PATHS`, and members of two ways in one report are read in the order of the row. Output and total are as
+reported; reasoning is never added to them, because providers disagree on whether it is inside.
 """
 
 from typing import Any
@@ -13,39 +14,70 @@ from pipeline.record import Usage
 
 _Path = tuple[str, ...]
 
+_TIERS: tuple[_Path, ...] = (
+    ("cache_creation",),
+    ("prompt_tokens_details", "cache_creation_token_details"),
+    ("prompt_tokens_details", "cache_creation"),
+)
+"""Objects that tell the cache tokens written by how long they are kept."""
+
 PATHS: dict[str, tuple[_Path, ...]] = {
-    "input_tokens": (("prompt_tokens",), ("input_tokens",)),
-    "output_tokens": (("completion_tokens",), ("output_tokens",)),
-    "total_tokens": (("total_tokens",),),
+    "input_tokens": (
+        ("prompt_tokens",),
+        ("input_tokens",),
+        ("inputTokens",),
+        ("promptTokenCount",),
+        ("inputTokenCount",),
+    ),
+    "output_tokens": (
+        ("completion_tokens",),
+        ("output_tokens",),
+        ("outputTokens",),
+        ("candidatesTokenCount",),
+        ("outputTokenCount",),
+    ),
+    "total_tokens": (("total_tokens",), ("totalTokens",), ("totalTokenCount",)),
     "cache_read_tokens": (
         ("prompt_tokens_details", "cached_tokens"),
+        ("prompt_token_details", "cached_tokens"),
         ("input_tokens_details", "cached_tokens"),
         ("cache_read_input_tokens",),
         ("prompt_cache_hit_tokens",),
         ("cached_tokens",),
+        ("num_cached_tokens",),
+        ("cacheReadInputTokens",),
+        ("cacheReadInputTokenCount",),
+        ("cachedContentTokenCount",),
     ),
     "cache_write_tokens": (
         ("prompt_tokens_details", "cache_write_tokens"),
         ("prompt_tokens_details", "cache_creation_tokens"),
+        ("prompt_tokens_details", "cache_creation_input_tokens"),
         ("input_tokens_details", "cache_write_tokens"),
+        ("input_tokens_details", "cache_creation_tokens"),
         ("cache_creation_input_tokens",),
+        ("cacheWriteInputTokens",),
+        ("cacheWriteInputTokenCount",),
     ),
-    "cache_write_5m_tokens": (("cache_creation", "ephemeral_5m_input_tokens"),),
-    "cache_write_1h_tokens": (("cache_creation", "ephemeral_1h_input_tokens"),),
+    "cache_write_5m_tokens": tuple((*way, "ephemeral_5m_input_tokens") for way in _TIERS),
+    "cache_write_1h_tokens": tuple((*way, "ephemeral_1h_input_tokens") for way in _TIERS),
     "reasoning_tokens": (
         ("completion_tokens_details", "reasoning_tokens"),
         ("output_tokens_details", "reasoning_tokens"),
         ("output_tokens_details", "thinking_tokens"),
         ("reasoning_tokens",),
         ("reasoning_output_tokens",),
+        ("thoughtsTokenCount",),
     ),
     "input_audio_tokens": (
         ("prompt_tokens_details", "audio_tokens"),
         ("input_tokens_details", "audio_tokens"),
+        ("input_token_details", "audio_tokens"),
     ),
     "output_audio_tokens": (
         ("completion_tokens_details", "audio_tokens"),
         ("output_tokens_details", "audio_tokens"),
+        ("output_token_details", "audio_tokens"),
     ),
 }
 """Count in normal form to the members it may be in, first one that is there wins."""
@@ -55,7 +87,11 @@ _SERVER_TOOLS: tuple[str, ...] = (
     "server_tool_use_details",
     "server_side_tool_usage_details",
 )
-_SERVER_TOOL_COUNTS: tuple[str, ...] = ("num_sources_used", "num_search_queries")
+_SERVER_TOOL_COUNTS: tuple[str, ...] = (
+    "num_sources_used",
+    "num_search_queries",
+    "num_server_side_tools_used",
+)
 
 
 def normalise(usage: dict[str, Any]) -> tuple[Usage, bool]:
@@ -87,9 +123,18 @@ def _count(value: Any) -> int | None:  # noqa: ANN401 - whatever the provider pu
 def _is_exclusive(usage: dict[str, Any]) -> bool:
     if "prompt_tokens" in usage or "input_tokens_details" in usage:
         return False
-    return any(
-        usage.get(key) is not None for key in ("cache_read_input_tokens", "cache_creation_input_tokens")
-    )
+    return any(usage.get(key) is not None for key in _BESIDE_THE_PROMPT)
+
+
+_BESIDE_THE_PROMPT: tuple[str, ...] = (
+    "cache_read_input_tokens",
+    "cache_creation_input_tokens",
+    "cacheReadInputTokens",
+    "cacheWriteInputTokens",
+    "cacheReadInputTokenCount",
+    "cacheWriteInputTokenCount",
+)
+"""Members with cache tokens that the prompt count does not hold."""
 
 
 def _prompt(counts: dict[str, int | None], *, exclusive: bool) -> tuple[int | None, int | None]:
@@ -111,5 +156,7 @@ def _server_tools(usage: dict[str, Any]) -> dict[str, int] | None:
     for name in _SERVER_TOOLS:
         group = usage.get(name)
         found |= group if isinstance(group, dict) else {}
+    tools = usage.get("tool_usage")
+    found |= {name: _at(tools, (name, "num_requests")) for name in tools} if isinstance(tools, dict) else {}
     counts = {str(key): count for key, value in found.items() if (count := _count(value)) is not None}
     return counts or None

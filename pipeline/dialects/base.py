@@ -7,10 +7,11 @@ list of pieces that is joined once at the end, so a long answer costs linear tim
 A dialect's `read` takes such a response, streamed or not, and says what it means in the record's words.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 from pipeline.bodies import BodyError, decode
+from pipeline.dialects.quirks import ERROR_MEMBERS, NO_REASONS
 from pipeline.record import ToolCall
 
 Json: TypeAlias = dict[str, Any]
@@ -20,12 +21,15 @@ Json: TypeAlias = dict[str, Any]
 class Mark:
     """What an event brought to its reader, as bits: nothing to see, a part of the answer, a part of the reasoning.
 
+    `SILENT` stands alone and says that the event is a keep-alive, which counts as nothing at all.
+
     Plain integers: an enumeration's operators cost more than everything else that is done with an event.
     """
 
     NOTHING = 0
     CONTENT = 1
     REASONING = 2
+    SILENT = 4
 
 
 class Pieces(list[str]):
@@ -130,13 +134,26 @@ FINISH: dict[str, str] = {
     "tool_calls": "tool_calls",
     "tool_use": "tool_calls",
     "function_call": "tool_calls",
+    "tool_call": "tool_calls",
+    "complete": "stop",
     "content_filter": "content_filter",
+    "content_filtered": "content_filter",
+    "guardrail_intervened": "content_filter",
     "safety": "content_filter",
+    "prohibited_content": "content_filter",
+    "blocklist": "content_filter",
+    "recitation": "content_filter",
+    "spii": "content_filter",
+    "sensitive": "content_filter",
+    "error_toxic": "content_filter",
     "refusal": "refusal",
     "pause_turn": "pause",
     "compaction": "compaction",
     "error": "error",
     "failed": "error",
+    "network_error": "error",
+    "insufficient_system_resource": "error",
+    "malformed_function_call": "error",
     "cancelled": "cancelled",
     "abort": "cancelled",
 }
@@ -145,7 +162,12 @@ FINISH: dict[str, str] = {
 
 def normal_finish(reason: str | None) -> str | None:
     """Return a finish reason's normal form; null where there is none."""
-    return FINISH.get(reason.lower(), "other") if reason else None
+    return FINISH.get(reason.lower(), "other") if reason and is_reason(reason) else None
+
+
+def is_reason(reason: Any) -> bool:  # noqa: ANN401 - whatever the provider put there
+    """Whether this says why an answer ended: some servers send a word for "not yet" on every chunk."""
+    return bool(reason) and not (isinstance(reason, str) and reason in NO_REASONS)
 
 
 def append_text(target: Json, key: str, piece: str) -> None:
@@ -175,6 +197,32 @@ def report(target: Json, usage: Any) -> None:  # noqa: ANN401 - whatever the pro
     for key, value in usage.items():
         if value is not None or key not in merged:
             merged[key] = value
+
+
+def follow(value: Any, path: Sequence[str | int]) -> Any:  # noqa: ANN401 - any JSON value
+    """Return what is at a path of names and positions; `*` is the first entry of a list where the rest is."""
+    for at, key in enumerate(path):
+        if key == "*":
+            found = (follow(entry, path[at + 1 :]) for entry in as_list(value))
+            return next((one for one in found if one is not None), None)
+        if isinstance(key, int):
+            value = value[key] if isinstance(value, list) and len(value) > key else None
+        else:
+            value = value.get(key) if isinstance(value, dict) else None
+    return value
+
+
+def own_error(response: Json) -> Any:  # noqa: ANN401 - whatever the provider put there
+    """Return the error that an object says it is or holds, in whatever shape; null where it is none."""
+    if response.get("error"):
+        return response["error"]
+    if response.get("object") == "error" or response.get("type") == "error":
+        return response
+    for member, (code, message) in ERROR_MEMBERS.items():
+        told = response.get(member)
+        if isinstance(told, dict) and told.get(code):
+            return {"code": told[code], "message": told.get(message)}
+    return None
 
 
 def as_text(value: Any) -> str | None:  # noqa: ANN401 - whatever the provider put there
@@ -208,5 +256,5 @@ def tool_call(call_id: Any, name: Any, arguments: Any, kind: Any) -> tuple[ToolC
     ), valid
 
 
-FREE_TEXT_TOOLS = frozenset({"custom", "custom_tool_call"})
+FREE_TEXT_TOOLS = frozenset({"custom", "custom_tool_call", "code_interpreter_call"})
 """Types of tool calls whose input is text by definition, so that text like `1` stays text."""

@@ -16,15 +16,17 @@ from pipeline.dialects.base import (
     as_index,
     as_list,
     as_text,
+    follow,
+    is_reason,
     normal_finish,
+    own_error,
     report,
     tool_call,
 )
 from pipeline.dialects.merge import merge_member, merge_text
-from pipeline.dialects.quirks import REASONING, USAGE_PATHS
+from pipeline.dialects.quirks import LAST_WINS, REASONING, SILENT_EVENTS, USAGE_PATHS
 from pipeline.dialects.toolcalls import ToolCalls
 
-_LAST_WINS = frozenset({"system_fingerprint", "moderation"})
 _NOT_KEPT = frozenset({"object", "obfuscation"})
 
 
@@ -40,6 +42,10 @@ class ChatReassembler(Reassembler):
     def event(self, name: str, data: Json) -> int:
         """Take in one chunk, or an error in a chunk's place."""
         choices = data.pop("choices", None)
+        if choices is None and (name in SILENT_EVENTS or as_text(data.get("type")) in SILENT_EVENTS):
+            return Mark.SILENT
+        if self._ended:
+            self.flags.add("after_terminal")
         if name or data != self._last:
             self._keep_top(name, data)
         mark = Mark.NOTHING
@@ -79,11 +85,11 @@ class ChatReassembler(Reassembler):
             old = top.get(key)
             if key == "usage":
                 report(top, value)
-            elif not old or (key in _LAST_WINS and value):
+            elif value.__class__ is dict and old.__class__ is dict:
+                top[key] = _joined(value, old) if key not in LAST_WINS else _joined(old, value)
+            elif not old or (key in LAST_WINS and value):
                 if value is not None or key not in top:
                     top[key] = value
-            elif value.__class__ is dict and old.__class__ is dict:
-                top[key] = {**value, **{name: item for name, item in old.items() if item is not None}}
             elif key == "id" and value and value != old:
                 self.flags.add("identity_changed")
 
@@ -94,7 +100,7 @@ class ChatReassembler(Reassembler):
         return {**self._top, "object": "chat.completion", "choices": choices}
 
     def _is_terminal(self) -> bool:
-        reasons = [choice.fields.get("finish_reason") for choice in self._choices.values()]
+        reasons = [is_reason(choice.fields.get("finish_reason")) for choice in self._choices.values()]
         if self._ended and not all(reasons):
             self.flags.add("no_finish_reason")
         if self._choices and all(reasons) and not self._ended and not self._error:
@@ -104,6 +110,11 @@ class ChatReassembler(Reassembler):
     def _reasoning(self) -> str | None:
         first = self._choices.get(0)
         return "".join(first.reasoning) or None if first else None
+
+
+def _joined(base: Json, over: Json) -> Json:
+    """Return an object with the members of both; what the second one knows counts."""
+    return {**base, **{key: value for key, value in over.items() if value is not None or key not in base}}
 
 
 class _Choice:
@@ -126,13 +137,13 @@ class _Choice:
         if delta is not None:
             self._flags.add("unexpected_shape")
         message = choice.get("message")
-        return self._merge_delta(message) if isinstance(message, dict) else Mark.NOTHING
+        return self._merge_message(message) if isinstance(message, dict) else Mark.NOTHING
 
     def _merge_fields(self, choice: Json, *, streamed: bool) -> None:
         """Keep what a choice says beside its delta, unless it repeats the one before and nothing in it grows."""
         for key, value in choice.items():
             if key == "finish_reason":
-                if value:
+                if is_reason(value):
                     self.fields[key] = value
             elif key == "logprobs":
                 self._merge_logprobs(value)
@@ -145,6 +156,18 @@ class _Choice:
         calls = self._tools.whole()
         message = {"content": None, **self._message, **({"tool_calls": calls} if calls else {})}
         return {**self.fields, "message": message}
+
+    def _merge_message(self, message: Json) -> int:
+        """Take in a message in a delta's place: the whole so far, which some servers send last, or a part of it."""
+        text, so_far = as_text(message.get("content")) or "", self._message.get("content") or ""
+        if isinstance(so_far, (str, Pieces)) and text.startswith("".join(so_far)):
+            for key in message:
+                self._message.pop(key, None)
+            if message.get("tool_calls"):
+                self._tools = ToolCalls(self._flags)
+            if any(message.get(key) for key in REASONING):
+                self.reasoning.clear()
+        return self._merge_delta(message)
 
     def _merge_delta(self, delta: Json) -> int:
         mark = Mark.NOTHING
@@ -197,13 +220,15 @@ class _Choice:
             self.fields.setdefault("logprobs", value)
 
     def _keep(self, key: str, value: Any) -> None:  # noqa: ANN401 - whatever the provider put there
-        """Keep what a choice says beside its delta: lists grow (token ids), anything else is kept from the first."""
+        """Keep what a choice says beside its delta: lists grow (token ids), objects are joined, else the first wins."""
         old = self.fields.get(key)
         if isinstance(value, list):
             if isinstance(old, list):
                 old.extend(value)
             else:
                 self.fields[key] = list(value)
+        elif isinstance(value, dict) and isinstance(old, dict):
+            self.fields[key] = _joined(value, old)
         elif not old and (value is not None or key not in self.fields):
             self.fields[key] = value
 
@@ -219,6 +244,7 @@ def read(response: Json) -> Meaning:
     message = message if isinstance(message, dict) else {}
     calls = [_tool_call(call) for call in _calls(message)]
     reason = as_text(choice.get("finish_reason"))
+    reason = reason if is_reason(reason) else None
     failed = reason == "error"
     finish = "refusal" if message.get("refusal") and reason == "stop" else normal_finish(reason)
     return Meaning(
@@ -230,7 +256,7 @@ def read(response: Json) -> Meaning:
         tool_calls=[call for call, _ in calls] or None,
         reasoning=_reasoning(message),
         usage=_usage(response),
-        error=response.get("error") or (response if response.get("object") == "error" else None),
+        error=own_error(response) or choice.get("error"),
         failed=failed,
         invalid_arguments=not all(valid for _, valid in calls),
     )
@@ -244,7 +270,7 @@ def _calls(message: Json) -> list[Json]:
 
 
 def _tool_call(call: Json) -> Any:  # noqa: ANN401 - see tool_call
-    kind = as_text(call.get("type")) or ("custom" if "custom" in call else "function")
+    kind = as_text(call.get("type")) or ("custom" if call.get("custom") else "function")
     detail = call.get(kind)
     detail = detail if isinstance(detail, dict) else {}
     return tool_call(call.get("id"), detail.get("name"), detail.get("arguments", detail.get("input")), kind)
@@ -266,16 +292,5 @@ def _thoughts(part: Json) -> list[str]:
 
 
 def _usage(response: Json) -> Json | None:
-    for path in USAGE_PATHS:
-        found: Any = response
-        for key in path:
-            found = _step(found, key)
-        if isinstance(found, dict):
-            return found
-    return None
-
-
-def _step(value: Any, key: str | int) -> Any:  # noqa: ANN401 - any JSON value
-    if isinstance(key, int):
-        return value[key] if isinstance(value, list) and len(value) > key else None
-    return value.get(key) if isinstance(value, dict) else None
+    found = (follow(response, path) for path in USAGE_PATHS)
+    return next((usage for usage in found if isinstance(usage, dict)), None)

@@ -5,7 +5,7 @@
 
 from typing import Any, NamedTuple
 
-from pipeline.dialects.base import Json, Mark
+from pipeline.dialects.base import Json, Mark, append_text
 
 
 class Delta(NamedTuple):
@@ -35,6 +35,14 @@ DELTAS: dict[str, Delta] = {
     "response.mcp_call_arguments": Delta("mcp_call", "arguments", Mark.CONTENT, text="arguments"),
     "response.custom_tool_call_input": Delta("custom_tool_call", "input", Mark.CONTENT, text="input"),
     "response.code_interpreter_call_code": Delta("code_interpreter_call", "code", Mark.CONTENT, text="code"),
+    "response.audio": Delta("message", "data", Mark.CONTENT, "content", "output_audio", text="data"),
+    "response.audio.transcript": Delta(
+        "message", "transcript", Mark.CONTENT, "content", "output_audio", text="transcript"
+    ),
+    "response.reasoning": Delta("reasoning", "text", Mark.REASONING, "content", "reasoning_text"),
+    "response.reasoning_summary": Delta(
+        "reasoning", "text", Mark.REASONING, "summary", "summary_text", place="summary_index"
+    ),
 }
 """Event type without `.delta` or `.done`, to where its text goes."""
 
@@ -45,7 +53,14 @@ PARTS: dict[str, tuple[str, str, str]] = {
 }
 """Event type without `.added` or `.done`, to the item opened for it, its list of parts, the member with the index."""
 
-_PART_LISTS = ("content", "summary")
+WITHOUT_TEXT = frozenset({"response.audio", "response.audio.transcript"})
+"""Event types of `DELTAS` whose `.done` says only that it is done."""
+
+SHELL_COMMAND = "response.shell_call_command"
+SHELL_OUTPUT = "response.shell_call_output_content"
+PARTIAL_IMAGE = "response.image_generation_call.partial_image"
+
+_PART_LISTS = ("content", "summary", "output")
 
 
 class Item:
@@ -54,6 +69,7 @@ class Item:
     def __init__(self, fields: Json) -> None:
         self.fields = {key: value for key, value in fields.items() if key not in _PART_LISTS}
         self.parts: dict[str, dict[int, Any]] = {}
+        self.commands: dict[int, Json] = {}
         self.done = False
         for name in _PART_LISTS:
             if isinstance(fields.get(name), list):
@@ -63,7 +79,37 @@ class Item:
 
     def whole(self) -> Json:
         """Return the item, its parts in the order of their indexes."""
+        if self.commands:
+            action = self.fields.get("action")
+            texts = [self.commands[at].get("text", "") for at in sorted(self.commands)]
+            self.fields["action"] = {**(action if isinstance(action, dict) else {}), "commands": texts}
         return {
             **self.fields,
             **{name: [parts[at] for at in sorted(parts)] for name, parts in self.parts.items()},
         }
+
+    def part(self, delta: Delta, index: int | None) -> Any:  # noqa: ANN401 - whatever the provider put there
+        """Return the part that a delta grows, opened if need be; without an index the last one of its type."""
+        parts = self.parts.setdefault(delta.parts or "", {})
+        if index is None:
+            own = [
+                at for at, part in parts.items() if isinstance(part, dict) and part.get("type") == delta.part
+            ]
+            index = max(own) if own else max(parts, default=-1) + 1
+        return parts.setdefault(index, {"type": delta.part})
+
+    def write_command(self, index: int, text: Any, *, whole: bool) -> None:  # noqa: ANN401 - the wire's
+        """Take in a shell command, or a piece of it."""
+        command = self.commands.setdefault(index, {})
+        if isinstance(text, str):
+            if whole:
+                command["text"] = text
+            else:
+                append_text(command, "text", text)
+
+    def write_output(self, index: int, texts: Any) -> None:  # noqa: ANN401 - the wire's
+        """Take in what a shell command wrote: pieces of `stdout` and `stderr`."""
+        part = self.parts.setdefault("output", {}).setdefault(index, {})
+        for name, text in texts.items() if isinstance(texts, dict) and isinstance(part, dict) else ():
+            if isinstance(text, str):
+                append_text(part, name, text)

@@ -19,12 +19,14 @@ from pipeline.dialects.base import (
     as_index,
     as_list,
     as_text,
+    follow,
     normal_finish,
+    own_error,
     report,
     tool_call,
 )
 from pipeline.dialects.merge import merge
-from pipeline.dialects.quirks import SILENT_EVENTS
+from pipeline.dialects.quirks import SILENT_EVENTS, USAGE_PATHS
 
 _DELTAS: dict[str, tuple[str, str, int]] = {
     "text_delta": ("text", "text", Mark.CONTENT),
@@ -34,6 +36,10 @@ _DELTAS: dict[str, tuple[str, str, int]] = {
     "citations_delta": ("text", "citation", Mark.NOTHING),
 }
 """Type of delta, to the block opened where none was, the delta's member, and what it brings."""
+
+
+_USUAL_MEMBERS = 2
+"""Members of a delta of a known kind: its type and what it adds. Any more are kept as the block's own."""
 
 
 class _Block:
@@ -60,7 +66,9 @@ class MessagesReassembler(Reassembler):
     def event(self, name: str, data: Json) -> int:
         """Take in one event; its own `type` decides, else the event's name."""
         kind = as_text(data.get("type")) or name
-        if self._ended and kind not in SILENT_EVENTS:
+        if kind in SILENT_EVENTS:
+            return Mark.SILENT
+        if self._ended:
             self.flags.add("after_terminal")
         if kind == "content_block_delta":
             return self._delta(data)
@@ -69,7 +77,7 @@ class MessagesReassembler(Reassembler):
             handler(self, data)
         elif kind == "error" or data.get("error"):
             self._error = data.get("error") or {key: item for key, item in data.items() if key != "type"}
-        elif kind not in SILENT_EVENTS:
+        else:
             self.flags.add("unknown_event")
         return Mark.NOTHING
 
@@ -132,18 +140,23 @@ class MessagesReassembler(Reassembler):
 
     def _grow(self, block: _Block, kind: str, member: str, delta: Json) -> None:
         value = delta.get(member)
+        if kind not in _DELTAS or len(delta) > _USUAL_MEMBERS:
+            more = {key: item for key, item in delta.items() if key not in ("type", member)}
+            merge(block.fields, more, self.flags)
         if kind == "citations_delta":
             old = block.fields.get("citations")
             citations = block.fields["citations"] = old if isinstance(old, list) else []
             citations.append(value)
         elif kind not in _DELTAS:
-            merge(block.fields, {key: item for key, item in delta.items() if key != "type"}, self.flags)
+            return
         elif not isinstance(value, str):
             self.flags.add("unexpected_shape")
         elif kind == "input_json_delta":
             block.input = block.input or Pieces()
             block.input.append(value)
         elif kind == "signature_delta":
+            if block.fields.get("signature") not in (None, "", value):
+                self.flags.add("signature_replaced")
             block.fields["signature"] = value
         else:
             append_text(block.fields, member, value)
@@ -206,7 +219,7 @@ def read(response: Json) -> Meaning:
     blocks = as_list(response.get("content"))
     calls = [_tool_call(block) for block in blocks if str(block.get("type")).endswith("tool_use")]
     reason = as_text(response.get("stop_reason"))
-    usage = response.get("usage")
+    usages = (follow(response, path) for path in USAGE_PATHS)
     thoughts = [text for block in blocks if (text := as_text(block.get("thinking")))]
     return Meaning(
         model=as_text(response.get("model")),
@@ -216,8 +229,8 @@ def read(response: Json) -> Meaning:
         finish_reason=reason,
         tool_calls=[call for call, _ in calls] or None,
         reasoning="\n".join(thoughts) or None,
-        usage=usage if isinstance(usage, dict) else None,
-        error=response.get("error"),
+        usage=next((usage for usage in usages if isinstance(usage, dict)), None),
+        error=own_error(response),
         invalid_arguments=not all(valid for _, valid in calls),
     )
 

@@ -11,16 +11,21 @@ from typing import Any
 from pipeline.dialects.base import (
     Json,
     Mark,
-    Meaning,
     Reassembler,
     append_text,
     as_index,
-    as_list,
     as_text,
-    normal_finish,
-    tool_call,
 )
-from pipeline.dialects.items import DELTAS, PARTS, Delta, Item
+from pipeline.dialects.items import (
+    DELTAS,
+    PARTIAL_IMAGE,
+    PARTS,
+    SHELL_COMMAND,
+    SHELL_OUTPUT,
+    WITHOUT_TEXT,
+    Delta,
+    Item,
+)
 from pipeline.dialects.quirks import SILENT_EVENTS
 
 _LIFECYCLE = frozenset(
@@ -32,15 +37,17 @@ _LIFECYCLE = frozenset(
         "response.incomplete",
         "response.failed",
         "response.cancelled",
+        "response.done",
     },
 )
-_TERMINAL = frozenset({"response.completed", "response.incomplete", "response.failed", "response.cancelled"})
+_TERMINAL = _LIFECYCLE - {"response.created", "response.queued", "response.in_progress"}
 _STATES = (
     ".in_progress",
     ".searching",
     ".generating",
     ".interpreting",
     ".compiling",
+    ".compacting",
     ".completed",
     ".failed",
 )
@@ -66,6 +73,8 @@ class ResponsesReassembler(Reassembler):
     def event(self, name: str, data: Json) -> int:
         """Take in one event; its own `type` decides, else the event's name."""
         kind = as_text(data.get("type")) or name
+        if kind in SILENT_EVENTS:
+            return Mark.SILENT
         self._check_number(data.get("sequence_number"))
         if kind in _LIFECYCLE:
             self._lifecycle(kind, data.get("response"))
@@ -132,14 +141,40 @@ class ResponsesReassembler(Reassembler):
         stem, _, what = kind.rpartition(".")
         delta = DELTAS.get(stem)
         if delta is not None and what in ("delta", "done"):
-            return self._text(delta, data, done=what == "done")
+            silent = what == "done" and stem in WITHOUT_TEXT
+            return Mark.NOTHING if silent else self._text(delta, data, done=what == "done")
         if stem in PARTS and what in ("added", "done"):
             self._part(*PARTS[stem], data)
         elif kind == "response.output_text.annotation.added":
             self._annotation(data)
-        elif kind not in SILENT_EVENTS and not kind.endswith(_STATES):
+        elif stem in (SHELL_COMMAND, SHELL_OUTPUT):
+            return self._shell(stem, what, data)
+        elif kind == PARTIAL_IMAGE:
+            self._partial_image(data)
+        elif not kind.endswith(_STATES):
             self._doubts.add("unknown_event")
         return Mark.NOTHING
+
+    def _shell(self, stem: str, what: str, data: Json) -> int:
+        """Take in an event about a shell call's commands, or about what they wrote."""
+        item = self._item(data, "shell_call" if stem == SHELL_COMMAND else "shell_call_output")
+        index = as_index(data.get("command_index")) or 0
+        if item.done:
+            self._doubts |= {"late_delta"} if what == "delta" else set()
+        elif stem == SHELL_COMMAND:
+            text = data.get("delta" if what == "delta" else "command")
+            item.write_command(index, text, whole=what != "delta")
+        elif what == "delta":
+            item.write_output(index, data.get("delta"))
+        elif isinstance(data.get("output"), list):
+            item.parts["output"] = dict(enumerate(data["output"]))
+        return Mark.CONTENT if what == "delta" and stem == SHELL_COMMAND else Mark.NOTHING
+
+    def _partial_image(self, data: Json) -> None:
+        """Keep the newest preview of an image until the item's `done` event brings the image."""
+        item = self._item(data, "image_generation_call")
+        if not item.done:
+            item.fields |= {key: value for key, value in data.items() if key not in _EVENT_MEMBERS}
 
     def _item(self, data: Json, kind: str) -> Item:
         """Return the item that an event speaks of, opened if need be."""
@@ -166,14 +201,18 @@ class ResponsesReassembler(Reassembler):
             return Mark.NOTHING
         if done:
             target[delta.field] = text
+            item.fields |= {
+                key: data[key]
+                for key in _NAMES
+                if delta.parts is None and key in data and key not in item.fields
+            }
         else:
             append_text(target, delta.field, text)
             _extend(target, "logprobs", data.get("logprobs"))
         return mark
 
     def _open_part(self, item: Item, delta: Delta, data: Json) -> Json:
-        parts = item.parts.setdefault(delta.parts or "", {})
-        part = parts.setdefault(as_index(data.get(delta.place)) or 0, {"type": delta.part})
+        part = item.part(delta, as_index(data.get(delta.place)))
         if not isinstance(part, dict):
             self._doubts.add("unexpected_shape")
             return {}
@@ -217,63 +256,7 @@ def _extend(target: Json, key: str, entries: Any) -> None:  # noqa: ANN401 - wha
         old.extend(entries)
 
 
-_TOOLS: dict[str, str] = {
-    "function_call": "arguments",
-    "custom_tool_call": "input",
-    "mcp_call": "arguments",
-    "computer_call": "action",
-    "local_shell_call": "action",
-    "shell_call": "action",
-    "apply_patch_call": "operation",
-    "tool_search_call": "arguments",
-}
-"""Types of items that are tool calls, to the member that holds what is called with."""
+_EVENT_MEMBERS = frozenset({"type", "sequence_number", "output_index", "item_id"})
 
-
-def read(response: Json) -> Meaning:
-    """Say what a response object means."""
-    output = as_list(response.get("output"))
-    calls = [_tool_call(item) for item in output if as_text(item.get("type")) in _TOOLS]
-    status = as_text(response.get("status"))
-    details = response.get("incomplete_details")
-    reason = as_text(details.get("reason")) if isinstance(details, dict) else None
-    pending = status in ("queued", "in_progress")
-    reason = reason or (None if pending else status)
-    usage = response.get("usage")
-    return Meaning(
-        model=as_text(response.get("model")),
-        response_id=as_text(response.get("id")),
-        choices=1 if "output" in response else None,
-        finish=_finish(output, reason),
-        finish_reason=reason,
-        tool_calls=[call for call, _ in calls] or None,
-        reasoning="\n".join(text for item in output for text in _thoughts(item)) or None,
-        usage=usage if isinstance(usage, dict) else None,
-        error=response.get("error"),
-        incomplete=status == "incomplete",
-        failed=status == "failed",
-        pending=pending,
-        invalid_arguments=not all(valid for _, valid in calls),
-    )
-
-
-def _finish(output: list[Json], reason: str | None) -> str | None:
-    finish = normal_finish(reason)
-    if finish != "stop":
-        return finish
-    if any(item.get("type") in ("function_call", "custom_tool_call") for item in output):
-        return "tool_calls"
-    parts = [part for item in output for part in as_list(item.get("content"))]
-    return "refusal" if any(part.get("type") == "refusal" for part in parts) else finish
-
-
-def _tool_call(item: Json) -> Any:  # noqa: ANN401 - see tool_call
-    kind = item["type"]
-    return tool_call(item.get("call_id") or item.get("id"), item.get("name"), item.get(_TOOLS[kind]), kind)
-
-
-def _thoughts(item: Json) -> list[str]:
-    if item.get("type") != "reasoning":
-        return []
-    parts = as_list(item.get("summary")) or as_list(item.get("content"))
-    return [text for part in parts if (text := as_text(part.get("text")))]
+_NAMES = ("name", "call_id")
+"""What the `done` event of a call's arguments may say of the call itself."""

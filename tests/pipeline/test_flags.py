@@ -15,6 +15,7 @@ BAD_CODING = ((b"content-encoding", b"x"),)
 START = {"type": "message_start", "message": {"content": []}}
 BLOCK = {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}}
 TEXT = {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": "a"}}
+SIGNED = {"type": "content_block_delta", "index": 0, "delta": {"type": "signature_delta", "signature": "b"}}
 STOPPED = {"type": "message_stop"}
 ITEM = {"type": "response.output_item.done", "output_index": 0, "item": {"type": "message"}}
 COMPLETED = {"type": "response.completed", "response": {"id": "r"}}
@@ -58,6 +59,8 @@ ROWS: dict[str, tuple[str, bytes, dict[str, Any]]] = {
     "undecodable_event": chat(STOP, "{"),
     "stray_line": ("chat", b"<html>\n" + events(STOP, done=True), {}),
     "unterminated_event": ("chat", events(STOP, done=True)[:-1], {}),
+    "unframed_event": ("chat", b'error: {"message":"x"}\n\n', {}),
+    "empty_event": chat(STOP, ""),
     "unknown_event": ("messages", named(START, {"type": "x"}, STOPPED), {}),
     "sequence_gap": (
         "responses",
@@ -80,6 +83,11 @@ ROWS: dict[str, tuple[str, bytes, dict[str, Any]]] = {
         {},
     ),
     "repeated_index": ("messages", named(START, BLOCK, BLOCK, STOPPED), {}),
+    "signature_replaced": (
+        "messages",
+        named(START, {**BLOCK, "content_block": {"type": "thinking", "signature": "a"}}, SIGNED, STOPPED),
+        {},
+    ),
     "unexpected_shape": chat({"choices": [7]}, STOP),
     "items_recovered": ("responses", named(ITEM, COMPLETED), {}),
     "choice_without_index": chat(delta("stop", index=None)),
