@@ -1,9 +1,9 @@
 """SIGTERM and SIGINT: hurry, then do what the server would have done.
 
 A handler is put in front of the one that is there. It tells the pipeline that time is short, so that what is queued
-and every later hand-over is written through at once, and calls the other. In front of the default
-action, which would end the process here and now, it drains, restores the default and raises the signal again, so the
-exit status is what it would have been. An ignored signal stays ignored, and a handler that Python does not know is left alone.
+and every later hand-over is written through at once, and calls the other. In front of the default action, which would
+end the process here and now, it drains, restores the default and raises the signal again, so the exit status is what
+it would have been. An ignored signal stays ignored, and a handler that Python does not know is left alone.
 """
 
 import signal
