@@ -140,7 +140,14 @@ def ledger_paths(directory: Path) -> list[Path]:
     """Return the ledger files of a capture directory, wherever they are."""
     folders = {places.default_folder(directory)}
     folders |= {Path(text) for text in places.announced(directory).values() if text.startswith("/")}
-    return sorted(path for folder in folders for path in folder.glob(f"*{LEDGER_SUFFIX}"))
+    return sorted(path for folder in folders for path in _ledgers_in(folder))
+
+
+def _ledgers_in(folder: Path) -> list[Path]:
+    try:
+        return [path for path in folder.iterdir() if path.name.endswith(LEDGER_SUFFIX)]
+    except OSError:
+        return []
 
 
 def held_gaps(directory: Path, stem: str | None = None) -> list[tuple[str, Gap]]:
