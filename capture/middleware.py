@@ -42,31 +42,41 @@ class CaptureMiddleware:
         self._recorder: Recorder | None = None
         self._said = Repeated()
         self._order_checked = False
-        if self.config.enabled:
+        self._enabled = self.config.enabled
+        if self._enabled:
             check_directory(self.config)
             self._settings = self.config.pipeline_settings()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one scope. What is not HTTP passes untouched, but for the prefix of a WebSocket's path."""
-        kind = scope["type"]
-        if kind == "http":
-            await self._serve_http(scope, receive, send)
-        elif kind == "lifespan" and self.config.enabled:
-            await self._serve_lifespan(scope, receive, send)
-        elif kind == "websocket":
-            await self.app(self._stripped(scope, self._prefixed(scope)), receive, send)
-        else:
-            await self.app(scope, receive, send)
-
-    async def _serve_http(self, scope: Scope, receive: Receive, send: Send) -> None:
-        recorder = self._begun() if self.config.enabled and INSIDE not in scope else None
+        """Serve one scope; a captured exchange under a Tap. One coroutine deep: each more is felt at every chunk."""
+        if scope["type"] != "http":
+            await self._serve_other(scope, receive, send)
+            return
         prefixed = self._prefixed(scope)
-        tap = self._tap(recorder, scope, prefixed) if recorder is not None else None
-        scope = self._stripped(scope, prefixed)
+        tap = self._tap(scope, prefixed) if self._enabled and INSIDE not in scope else None
+        if prefixed is not None:
+            scope = _stripped(scope, prefixed)
         if tap is None:
             await self.app(scope, receive, send)
-        else:
-            await self._serve_tapped(tap, self.app, scope, receive, send)
+            return
+        exchange = tap.exchange
+        outer = enter(exchange)
+        try:
+            await self.app(_inside(scope, exchange), tap.wrap_receive(receive), tap.wrap_send(send))
+        except BaseException as error:
+            tap.end(error)
+            raise
+        finally:
+            leave(exchange, outer)
+        tap.end(None)
+
+    async def _serve_other(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Let what is not HTTP pass untouched, but for the prefix of a WebSocket's path."""
+        if scope["type"] == "lifespan" and self._enabled:
+            await self._serve_lifespan(scope, receive, send)
+            return
+        prefixed = self._prefixed(scope) if scope["type"] == "websocket" else None
+        await self.app(scope if prefixed is None else _stripped(scope, prefixed), receive, send)
 
     def _prefixed(self, scope: Scope) -> Prefixed | None:
         """Find the prefix; a scope that is too odd for that is served as it is, and counted."""
@@ -85,17 +95,12 @@ class CaptureMiddleware:
         if outside := names_outside(scope, CaptureMiddleware):
             log.error("capture_not_outermost", outside=outside, hint=ORDER_HINT)
 
-    def _begun(self) -> Recorder | None:
-        """Return the recorder; None where a fault of our own leaves none, and calls pass uncaptured."""
-        try:
-            return self.recorder()
-        except Exception as error:  # noqa: BLE001 - as above
-            self._count_error(error)
-            return None
-
-    def _tap(self, recorder: Recorder, scope: Scope, prefixed: Prefixed | None) -> Tap | None:
+    def _tap(self, scope: Scope, prefixed: Prefixed | None) -> Tap | None:
         """Decide whether this exchange is captured, and begin; a fault of our own lets it pass uncaptured."""
         try:
+            recorder = self._recorder
+            if recorder is None or recorder.pipeline.closed:
+                recorder = self.recorder()
             route = self._router.route(scope, prefixed)
             if route is None:
                 return None
@@ -107,22 +112,12 @@ class CaptureMiddleware:
             self._count_error(error)
             return None
 
-    @staticmethod
-    async def _serve_tapped(tap: Tap, app: ASGIApp, scope: Scope, receive: Receive, send: Send) -> None:
-        exchange = tap.exchange
-        outer = enter(exchange)
-        try:
-            await app(_inside(scope, exchange), tap.wrap_receive(receive), tap.wrap_send(send))
-        except BaseException as error:
-            tap.end(error)
-            raise
-        finally:
-            leave(exchange, outer)
-        tap.end(None)
-
     async def _serve_lifespan(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Begin with the application, and drain when it has shut down, before the server is told so."""
-        self._begun()
+        try:
+            self.recorder()
+        except Exception as error:  # noqa: BLE001 - as above
+            self._count_error(error)
 
         async def draining_send(message: Message) -> None:
             if message["type"].startswith("lifespan.shutdown"):
@@ -150,15 +145,13 @@ class CaptureMiddleware:
             fault = describe(error, "capture")
             self._said.warning("capture_not_begun", error=f"{fault.type}: {fault.message}")
 
-    @staticmethod
-    def _stripped(scope: Scope, prefixed: Prefixed | None) -> Scope:
-        """Return the scope to serve: the caller's own, or a copy with the path that the application knows."""
-        if prefixed is None:
-            return scope
-        changed: dict[str, Any] = {"path": prefixed.path}
-        if prefixed.raw_path is not None:
-            changed["raw_path"] = prefixed.raw_path
-        return {**scope, **changed}
+
+def _stripped(scope: Scope, prefixed: Prefixed) -> Scope:
+    """Return a copy of the scope with the path that the application knows."""
+    changed: dict[str, Any] = {"path": prefixed.path}
+    if prefixed.raw_path is not None:
+        changed["raw_path"] = prefixed.raw_path
+    return {**scope, **changed}
 
 
 def _inside(scope: Scope, exchange: CurrentExchange) -> Scope:

@@ -35,6 +35,7 @@ class Recorder:
         self._day_stem = ""
         self._said = Repeated()
         self._told_uncorrelated = False
+        self.open: Callable[[bytes, float, bytes], Slot | None] = pipeline.ledger.open
         self.offer: Callable[[RawExchange, Slot | None], None] = pipeline.offer
         self.skip: Callable[[Slot | None], None] = pipeline.intake.skip
 
@@ -42,10 +43,6 @@ class Recorder:
         """Return the next call's number and its id: 8 random bytes of this process, and the number."""
         number = next(self._numbers)
         return number, self._random + number.to_bytes(8, "big")
-
-    def open(self, call_id: bytes, started_at: float, stem: str) -> Slot | None:
-        """Take a slot in the ledger; None where none can be had, and the call is captured all the same."""
-        return self.pipeline.ledger.open(call_id, started_at, stem.encode())
 
     def offer_note(self, note: Annotation) -> None:
         """Hand a late note over."""

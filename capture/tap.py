@@ -66,7 +66,7 @@ class Tap:
         self.seq, call_id = recorder.next_call()
         stem = route.stem or recorder.uncorrelated_stem(started_at)
         self.exchange = CurrentExchange(call_id, route.rollout_id, stem, route.dialect)
-        self._slot = recorder.open(call_id, started_at, stem)
+        self._slot = recorder.open(call_id, started_at, stem.encode())
         self._request = Kept(recorder.budget, recorder.body_max_bytes)
         self._response = Kept(recorder.budget, recorder.body_max_bytes)
         self._times: list[int] = []

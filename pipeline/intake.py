@@ -77,23 +77,28 @@ class Intake:
 
     def offer(self, event: RawEvent, slot: Slot | None, now: float) -> bool:
         """Accept an event, or drop it at the bound; whether it was accepted. Never waits, never raises."""
-        size = size_of(event)
         accepted = self.events < self._max_events and self.bytes < self._max_bytes
         if accepted:
+            size = size_of(event)
             self.events += 1
             self.bytes += size
             if slot is not None:
                 slot.mark(ACCEPTED)
             self.queue.append(Item(event, slot, size, now))
-        elif isinstance(event, Annotation):
-            self.notes_dropped += 1
         else:
-            if slot is not None:
-                slot.mark(DROPPED)
-            self.ended.append(Ended(slot, DROPPED, event.call_id, event.stem, event.started_at))
+            self._drop(event, slot)
         if self.asleep:
             self.wake()
         return accepted
+
+    def _drop(self, event: RawEvent, slot: Slot | None) -> None:
+        """Let an event go; a call becomes a gap, a note is counted."""
+        if isinstance(event, Annotation):
+            self.notes_dropped += 1
+            return
+        if slot is not None:
+            slot.mark(DROPPED)
+        self.ended.append(Ended(slot, DROPPED, event.call_id, event.stem, event.started_at))
 
     def skip(self, slot: Slot | None) -> None:
         """Count a call that its handler asked not to record."""
