@@ -42,7 +42,6 @@ class CaptureMiddleware:
         self._recorder: Recorder | None = None
         self._said = Repeated()
         self._order_checked = False
-        self._uncounted = 0
         self._enabled = self.config.enabled
         if self._enabled:
             check_directory(self.config)
@@ -133,8 +132,6 @@ class CaptureMiddleware:
         if recorder is None or recorder.pipeline.closed:
             main = threading.current_thread() is threading.main_thread()
             recorder = self._recorder = Recorder(sharing.join(self._settings, in_main_thread=main))
-            recorder.pipeline.ledger.count("capture_errors", self._uncounted)
-            self._uncounted = 0
         return recorder
 
     def _leave(self) -> None:
@@ -142,12 +139,15 @@ class CaptureMiddleware:
             sharing.leave(self._recorder.pipeline)
 
     def _count_error(self, error: Exception) -> None:
-        if self._recorder is not None:
-            self._recorder.count_error(error)
-        else:
-            self._uncounted += 1  # until there is a recorder to count it
-            fault = describe(error, "capture")
-            self._said.warning("capture_not_begun", error=f"{fault.type}: {fault.message}")
+        """Count a fault of our own, and say it; where there is no account to count it in, say it all the same."""
+        try:
+            if self._enabled:
+                self.recorder().count_error(error)
+                return
+        except Exception as worse:  # noqa: BLE001 - as above
+            error = worse
+        fault = describe(error, "capture")
+        self._said.warning("capture_not_begun", error=f"{fault.type}: {fault.message}")
 
 
 def _stripped(scope: Scope, prefixed: Prefixed) -> Scope:
