@@ -134,8 +134,8 @@ PHRASES: dict[str, re.Pattern[str]] = {
         re.IGNORECASE,
     ),
     "overload": re.compile(
-        r"overload|at capacity|server is (too )?busy|no capacity"
-        r"|(experiencing|under) (high|heavy) (demand|load|traffic)|loading model|is currently loading|temporarily unavailable|try again later due to",
+        r"overload|at capacity|server is (too )?busy|no capacity|temporarily unavailable|try again later due to"
+        r"|(experiencing|under) (high|heavy) (demand|load|traffic)|loading model|is currently loading",
         re.IGNORECASE,
     ),
 }

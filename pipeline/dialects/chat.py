@@ -220,7 +220,7 @@ class _Choice:
             self.fields.setdefault("logprobs", value)
 
     def _keep(self, key: str, value: Any) -> None:  # noqa: ANN401 - whatever the provider put there
-        """Keep what a choice says beside its delta: lists grow (token ids), objects are joined, else the first wins."""
+        """Keep what a choice says beside its delta: lists grow, objects join, of others the first stays."""
         old = self.fields.get(key)
         if isinstance(value, list):
             if isinstance(old, list):
