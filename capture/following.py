@@ -14,6 +14,8 @@ import aiofiles
 import anyio
 import sniffio
 
+from pipeline.exhausted import raise_if_exhausted
+
 from .reading import StoredRecord, parse_line
 
 POLL_S = 0.1
@@ -30,12 +32,13 @@ def aopen(path: Path) -> AbstractAsyncContextManager[Any]:
 
 
 async def aread_bytes(path: Path) -> bytes:
-    """Return a file's content; empty where there is none to be had."""
+    """Return a file's content; empty where there is none to be had. Raises OSError if this process is exhausted."""
     try:
         async with aopen(path) as file:
             content: bytes = await file.read()
             return content
-    except OSError:
+    except OSError as error:
+        raise_if_exhausted(error)
         return b""
 
 

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import msgspec
 from filelock import lock_descriptor
 
+from pipeline.exhausted import raise_if_exhausted
 from pipeline.notes import parse_notes
 from pipeline.record import ModelCallRecord
 
@@ -128,10 +129,11 @@ def with_notes(reading: Reading, text: bytes | None) -> Reading:
 
 
 def read_bytes(path: Path) -> bytes | None:
-    """Return a file's content; None where there is none to be had."""
+    """Return a file's content; None where there is none to be had. Raises OSError if this process is exhausted."""
     try:
         return path.read_bytes()
-    except OSError:
+    except OSError as error:
+        raise_if_exhausted(error)
         return None
 
 

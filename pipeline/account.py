@@ -14,6 +14,7 @@ import msgspec
 from filelock import lock_descriptor, unlock_descriptor
 
 from . import places, slots
+from .exhausted import raise_if_exhausted
 from .gaps import DROPPED, FAILED, LOST, Gap
 from .settings import ServerIdentity
 from .slots import SlotView
@@ -42,21 +43,28 @@ class LedgerView:
 
     @classmethod
     def open(cls, path: Path) -> "LedgerView | None":
-        """Open a ledger file; None where it is gone, not whole, or not to be read."""
-        maps: list[mmap] = []
+        """Open a ledger file; None where it is gone, not whole, or not to be read. Raises OSError if exhausted."""
         try:
-            descriptor = _open(path)
-        except OSError:
+            return cls._opened(path)
+        except (ValueError, msgspec.MsgspecError):
             return None
+        except OSError as error:
+            raise_if_exhausted(error)
+            return None
+
+    @classmethod
+    def _opened(cls, path: Path) -> "LedgerView":
+        maps: list[mmap] = []
+        descriptor = _open(path)
         try:
             maps.append(mmap(descriptor, 0, access=ACCESS_READ))
             _map_segments(path, maps)
             return cls(path, descriptor, maps)
-        except (OSError, ValueError, msgspec.MsgspecError):
+        except BaseException:
             for view in maps:
                 view.close()
             os.close(descriptor)
-            return None
+            raise
 
     @property
     def here(self) -> bool:
@@ -137,7 +145,7 @@ class LedgerView:
 
 
 def ledger_paths(directory: Path) -> list[Path]:
-    """Return the ledger files of a capture directory, wherever they are."""
+    """Return the ledger files of a capture directory, wherever they are. Raises OSError if exhausted."""
     folders = {places.default_folder(directory)}
     folders |= {Path(text) for text in places.announced(directory).values() if text.startswith("/")}
     return sorted(path for folder in folders for path in _ledgers_in(folder))
@@ -146,7 +154,8 @@ def ledger_paths(directory: Path) -> list[Path]:
 def _ledgers_in(folder: Path) -> list[Path]:
     try:
         return [path for path in folder.iterdir() if path.name.endswith(LEDGER_SUFFIX)]
-    except OSError:
+    except OSError as error:
+        raise_if_exhausted(error)
         return []
 
 

@@ -17,6 +17,8 @@ from pathlib import Path
 
 from filelock import lock_descriptor
 
+from .exhausted import raise_if_exhausted
+
 PIPELINE_FOLDER = ".pipeline"
 INSTANCES_FOLDER = "instances"
 ANONYMOUS = "anonymous"
@@ -140,13 +142,14 @@ def announced(directory: Path) -> dict[str, str]:
     found = {}
     try:
         paths = sorted(folder.iterdir())
-    except OSError:
+    except OSError as error:
+        raise_if_exhausted(error)
         return {}
     for path in paths:
         if path.name.startswith("."):
             continue
         try:
             found[path.name] = os.fsdecode(path.read_bytes().replace(b"\0", b""))
-        except OSError:
-            continue
+        except OSError as error:
+            raise_if_exhausted(error)
     return found

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from . import slots, takeover
+from . import places, slots, takeover
 from .account import Call, LedgerView, anonymous_servers, ledger_paths
 from .gaps import Gap
 from .unreadable import unreadable_ledgers
@@ -69,9 +69,11 @@ class Settling:
         self._ledgers: list[LedgerView] = []
         self._waited: list[Waited] = []
         self._lost: list[Gap] = []
-        self._unaccountable = anonymous_servers(directory) + unreadable_ledgers(directory)
+        self._unaccountable: list[str] = []
         try:
             self._look_at_all()
+        except OSError:
+            self._unaccountable.append(str(places.default_folder(directory)))
         except BaseException:
             self.close()
             raise
@@ -103,6 +105,7 @@ class Settling:
             self._ledgers.pop().close()
 
     def _look_at_all(self) -> None:
+        self._unaccountable += anonymous_servers(self._directory) + unreadable_ledgers(self._directory)
         for path in ledger_paths(self._directory):
             if (ledger := LedgerView.open(path)) is not None:
                 self._ledgers.append(ledger)

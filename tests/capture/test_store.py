@@ -1,5 +1,6 @@
 """The directory of record files, for reading."""
 
+import resource
 import threading
 from pathlib import Path
 
@@ -171,6 +172,29 @@ def test_a_dead_servers_calls_are_named(tmp_path: Path) -> None:
         assert [(gap.model_call_id, gap.code) for gap in settled.gaps] == [(call_id(2), "lost")]
         assert (settled.complete, settled.pending) == (False, ())
     assert [gap.model_call_id for gap in store.gaps("other")] == [call_id(3)]
+
+
+def test_reading_without_descriptors_is_no_empty_rollout(tmp_path: Path) -> None:
+    """With no descriptor left a read raises, in both ways, rather than give less than there is."""
+    write(tmp_path, 1)
+    store = CaptureStore(tmp_path)
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+
+    async def read() -> None:
+        with pytest.raises(OSError, match="open files"):
+            store.read("r")
+        with pytest.raises(OSError, match="open files"):
+            await store.aread("r")
+
+    async def run() -> None:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (3, hard))
+        try:
+            await read()
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+    anyio.run(run)
+    assert len(store.read("r")) == 1
 
 
 def test_nothing_is_left_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,5 +1,7 @@
 """Waiting until every call that started before is in its file or named."""
 
+import errno
+import os
 from pathlib import Path
 
 import pytest
@@ -189,6 +191,28 @@ def test_a_missing_or_relative_directory_is_settled(tmp_path: Path, monkeypatch:
     monkeypatch.chdir(tmp_path)
     under_way = settling(Path(), "a")
     assert not under_way.poll()
+    under_way.close()
+    ledger.close()
+
+
+def test_a_process_without_descriptors_calls_nothing_complete(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A ledger that could not be opened for want of descriptors is no ledger without calls."""
+    ledger = new_ledger(tmp_path, {1: ("a", "open")})
+    really_open = os.open
+
+    def spent(path: Path, *rest: int) -> int:
+        if str(path).endswith(".ledger"):
+            raise OSError(errno.EMFILE, "too many open files")
+        return really_open(path, *rest)
+
+    with monkeypatch.context() as process:
+        process.setattr(os, "open", spent)
+        under_way = settling(tmp_path, "a")
+    assert under_way.poll()
+    found = under_way.result([])
+    assert (found.complete, found.unaccountable) == (False, (str(places.default_folder(tmp_path)),))
     under_way.close()
     ledger.close()
 
