@@ -50,6 +50,7 @@ class Writer:
         answers: list[Answer] = []
         due = batch.due(self._clock())
         self._patience_s = PATIENCE_S
+        created = False
         for start in range(0, len(due), SYNCED_TOGETHER):
             written: list[tuple[str, Appended]] = []
             for name, lines in due[start : start + SYNCED_TOGETHER]:
@@ -62,6 +63,9 @@ class Writer:
                     self._said.warning("file_not_written", file=name, error=str(error))
                     answers += self._later(batch, name, _fault(error), hopeless=error.errno in HOPELESS)
             answers += self._sync_all(batch, written)
+            created = created or any(made.created for _, made in written)
+        if created and self._sync:
+            self._sync_directory()
         return answers
 
     def _append(self, name: str, lines: list[Line]) -> Appended:
@@ -90,18 +94,19 @@ class Writer:
         return [Answer(line.ticket, frames.FAILED, fault) for line in batch.remove(name)]
 
     def _sync_all(self, batch: Batch, written: list[tuple[str, Appended]]) -> list[Answer]:
-        """Sync a batch's files together, and the directory once if any is new."""
+        """Sync files together, and tell their lines' fate."""
         faults = self._close_all_synced([made.descriptor for _, made in written])
-        if self._sync and any(made.created for _, made in written):
-            try:
-                sync_directory(self._directory)
-            except OSError as error:
-                self._said.warning("directory_not_synced", error=str(error))
         answers: list[Answer] = []
         for (name, _), fault in zip(written, faults, strict=True):
             fate = frames.FAILED if fault else frames.COMMITTED
             answers += [Answer(line.ticket, fate, fault) for line in batch.remove(name)]
         return answers
+
+    def _sync_directory(self) -> None:
+        try:
+            sync_directory(self._directory)
+        except OSError as error:
+            self._said.warning("directory_not_synced", error=str(error))
 
     def _close_all_synced(self, descriptors: list[int]) -> list[str]:
         """Sync and close side by side; in turn for a single one, and where the interpreter starts no more threads."""

@@ -83,8 +83,9 @@ def test_nothing_is_answered_before_it_is_synced(tmp_path: Path, monkeypatch: py
 
     monkeypatch.setattr(os, "fsync", seen)
     hands = new_writer(tmp_path)
-    hands.write_due(batch_of("a", "b", "c"))
-    assert synced == {str(tmp_path / name): 1 for name in "abc"} | {str(tmp_path): 1}
+    names = [f"r{number}" for number in range(150)]
+    hands.write_due(batch_of("a", "b", *names))
+    assert synced == {str(tmp_path / name): 1 for name in ("a", "b", *names)} | {str(tmp_path): 1}
     synced.clear()
     hands.write_due(batch_of("a", "b"))
     assert synced == {str(tmp_path / name): 1 for name in "ab"}
