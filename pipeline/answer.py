@@ -18,7 +18,7 @@ from pipeline.bodies import (
     may_be_deep,
     strict_decode,
 )
-from pipeline.codings import CodingError, undo
+from pipeline.codings import CodingError, undo_some
 from pipeline.dialects import DIALECTS, Meaning, Reassembler
 from pipeline.exchange import RawExchange
 from pipeline.sse import BYTE_ORDER_MARK, Event, EventParser
@@ -63,7 +63,7 @@ def read_answer(exchange: RawExchange, content_type: str | None, coding: str | N
         flags.add("response_body_cut")
     if coding:
         try:
-            chunks = undo(chunks, coding)
+            chunks = undo_some(chunks, coding)
             flags.add("response_encoded")
         except CodingError:
             return Answer("unreadable", b"".join(chunks), frozenset(flags | {"undecodable_response"}))

@@ -58,6 +58,21 @@ def decode(data: bytes) -> Decoded:
     return found
 
 
+def decode_text(text: str) -> Any:  # noqa: ANN401 - any JSON value
+    """Decode a JSON text that a stream brought in pieces; halves of characters in it stay. Raises BodyError."""
+    try:
+        return decode(text.encode()).value
+    except UnicodeEncodeError:
+        units = text.encode("utf-16-le", "surrogatepass")
+    try:
+        value = _LENIENT.decode(units.decode("utf-16-le", "surrogatepass").strip(" \t\r\n"))
+    except (ValueError, RecursionError) as error:
+        raise BodyError(str(error)) from error
+    if is_too_deep(value):
+        raise BodyError("nested too deeply")
+    return value
+
+
 def may_be_deep(data: bytes) -> bool:
     """Whether a JSON text is long and bracketed enough to nest deeper than MAX_DEPTH; a cheap first look."""
     return len(data) > 2 * MAX_DEPTH and data.count(b"{") + data.count(b"[") > MAX_DEPTH

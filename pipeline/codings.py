@@ -138,6 +138,17 @@ def undo(chunks: Sequence[bytes], header: str) -> list[bytes]:
     return pieces
 
 
+def undo_some(chunks: Sequence[bytes], header: str) -> list[bytes]:
+    """Undo codings as `undo` does; a body of which nothing at all comes out counts as one that cannot be undone.
+
+    It is cut in its first block, and only its coded bytes show that it was there.
+    """
+    pieces = undo(chunks, header)
+    if not any(pieces) and any(chunks):
+        raise CodingError("nothing comes out")
+    return pieces
+
+
 def _undo_one(chunks: Sequence[bytes], codec: _Codec) -> list[bytes]:
     pieces: list[bytes] = []
     left = DECODED_MAX_BYTES

@@ -7,7 +7,7 @@ flagged, and kept raw beside that.
 from typing import Any, NamedTuple
 
 from pipeline.bodies import BodyError, decode, embed, heal
-from pipeline.codings import CodingError, undo
+from pipeline.codings import CodingError, undo_some
 from pipeline.exchange import RawExchange
 
 SAMPLING = (
@@ -146,7 +146,7 @@ def read_request(exchange: RawExchange, coding: str | None) -> Request:
         flags.add("request_body_cut")
     if coding:
         try:
-            chunks = undo(chunks, coding)
+            chunks = undo_some(chunks, coding)
             flags.add("request_encoded")
         except CodingError:
             return Request(None, b"".join(chunks), frozenset(flags | {"undecodable_request"}))

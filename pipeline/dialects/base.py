@@ -10,7 +10,7 @@ A dialect's `read` takes such a response, streamed or not, and says what it mean
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
-from pipeline.bodies import BodyError, decode
+from pipeline.bodies import BodyError, decode_text
 from pipeline.dialects.quirks import ERROR_MEMBERS, NO_REASONS
 from pipeline.record import ToolCall
 
@@ -248,7 +248,7 @@ def tool_call(call_id: Any, name: Any, arguments: Any, kind: Any) -> tuple[ToolC
     valid = True
     if isinstance(arguments, str) and kind not in FREE_TEXT_TOOLS:
         try:
-            arguments = decode(arguments.encode("utf-8", "surrogatepass")).value if arguments else arguments
+            arguments = decode_text(arguments) if arguments else arguments
         except BodyError:
             valid = False
     return ToolCall(

@@ -8,7 +8,7 @@ the last two events say, beside their type, belongs to the message.
 
 from typing import Any
 
-from pipeline.bodies import BodyError, decode
+from pipeline.bodies import BodyError, decode_text
 from pipeline.dialects.base import (
     Json,
     Mark,
@@ -191,7 +191,7 @@ class MessagesReassembler(Reassembler):
         text = "".join(block.input or ())
         if text:
             try:
-                block.fields["input"] = decode(text.encode("utf-8", "surrogatepass")).value
+                block.fields["input"] = decode_text(text)
             except BodyError:
                 block.fields["input"] = text
         return block.fields

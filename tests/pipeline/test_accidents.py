@@ -26,37 +26,6 @@ def test_a_broken_event_loses_only_itself() -> None:
     assert fields["complete"]
 
 
-def test_halves_of_a_character_in_two_events_are_joined() -> None:
-    """Text and arguments cut by UTF-16 unit are whole again, and nothing is lost."""
-    chunks = (
-        (
-            r'{"choices":[{"index":0,"delta":{"content":"hi \ud83d","tool_calls":[{"index":0,"id":"a","function":'
-            r'{"name":"f","arguments":"\"\ud83d"}}]}}]}'
-        ),
-        (
-            r'{"choices":[{"index":0,"delta":{"content":"\ude00!","tool_calls":[{"index":0,"function":'
-            r'{"arguments":"\ude00\""}}]},"finish_reason":"stop"}]}'
-        ),
-    )
-    fields = record("chat", events(*chunks, done=True))
-    assert message(fields)["content"] == "hi 😀!"
-    assert fields["tool_calls"][0]["arguments"] == "😀"
-    assert (fields["flags"], fields["response_raw"]) == (["surrogates_joined"], None)
-
-
-def test_numbers_that_json_does_not_have() -> None:
-    """An infinite log probability is kept as text with the raw bytes, and its chunk is not lost."""
-    numbers = '{"content":[{"logprob":-Infinity},{"logprob":NaN}]}'
-    chunk = '{"choices":[{"index":0,"delta":{"content":"b"},"logprobs":' + numbers + "}]}"
-    fields = record("chat", events(delta(content="a"), chunk, delta("stop"), done=True))
-    assert message(fields)["content"] == "ab"
-    assert fields["response"]["choices"][0]["logprobs"]["content"] == [
-        {"logprob": "-Infinity"},
-        {"logprob": "NaN"},
-    ]
-    assert (fields["flags"], fields["response_raw"] is not None) == (["lenient_response"], True)
-
-
 SHAPES = [
     {"choices": 7},
     {"choices": [None, 7, "x"]},

@@ -167,24 +167,6 @@ def test_exceptions(name: str) -> None:
     assert (fields["error_category"], fields["status_code"]) == ("rate_limit", None)
 
 
-OVERFLOWS = {
-    '{"error":{"code":"context_length_exceeded","message":"x"}}': True,
-    '{"error":{"message":"This model\'s maximum context length is 8192 tokens. However, you requested 9000"}}': True,
-    '{"type":"error","error":{"type":"invalid_request_error","message":"prompt is too long: 210000 tokens"}}': True,
-    '{"object":"error","message":"The input exceeds the context window of this model","code":400}': True,
-    '{"error":{"message":"max_tokens must be at least 1","code":400}}': False,
-    '{"error":{"message":"max_tokens is too large: 99999. This model supports at most 4096 tokens"}}': False,
-    '{"error":{"message":"maximum number of tools exceeded"}}': False,
-}
-
-
-@pytest.mark.parametrize("body", OVERFLOWS)
-def test_context_overflow_is_told_apart(body: str) -> None:
-    """Overflow is known by code or phrase; texts about `max_tokens` are not taken for it."""
-    fields = record("chat", body.encode(), status_code=400, response_headers=JSON_BODY)
-    assert fields["error_category"] == ("context_length_exceeded" if OVERFLOWS[body] else "client_error")
-
-
 @pytest.mark.parametrize(
     ("headers", "wait", "retryable"),
     [
@@ -201,17 +183,6 @@ def test_when_to_come_back(headers: dict[str, str], wait: float | None, *, retry
     pairs = tuple((name.encode(), value.encode()) for name, value in headers.items())
     error = record("chat", ERROR, status_code=429, response_headers=pairs)["error"]
     assert (error["retry_after_s"], error["retryable"]) == (wait, retryable)
-
-
-def test_a_quota_is_not_retryable() -> None:
-    """A permanent code under a rate limit's status is not retryable."""
-    body = b'{"error":{"code":"insufficient_quota","message":"pay"}}'
-    error = record("chat", body, status_code=429, response_headers=JSON_BODY)["error"]
-    assert (error["category"], error["code"], error["retryable"]) == (
-        "rate_limit",
-        "insufficient_quota",
-        False,
-    )
 
 
 @pytest.mark.parametrize(
