@@ -67,15 +67,13 @@ class Item:
     """One output item under construction; its lists of parts are kept by index until it is whole."""
 
     def __init__(self, fields: Json) -> None:
-        self.fields = {key: value for key, value in fields.items() if key not in _PART_LISTS}
+        self.fields = dict(fields)
         self.parts: dict[str, dict[int, Any]] = {}
         self.commands: dict[int, Json] = {}
         self.done = False
         for name in _PART_LISTS:
             if isinstance(fields.get(name), list):
                 self.parts[name] = dict(enumerate(fields[name]))
-            elif name in fields:
-                self.fields[name] = fields[name]
 
     def whole(self) -> Json:
         """Return the item, its parts in the order of their indexes."""

@@ -101,7 +101,7 @@ def test_one_index_for_all_calls(dialect: str) -> None:
     """Case 6: three calls under one index stay three, in their order, each with its own arguments; that is told."""
     made = []
     for number in (1, 2, 3):
-        call = (f"c{number}", "w", [])
+        call: Call = (f"c{number}", "w", [])
         made += [opened(dialect, 0, call)]
         if dialect == "responses":
             made[-1]["item"]["id"] = f"i{number}"

@@ -129,7 +129,7 @@ def test_usage_on_every_event(dialect: str) -> None:
         body = events(
             filtered, *({**text("chat", "x"), "usage": one} for one in made), delta("stop"), done=True
         )
-        later = {"choices": [], "usage": None}
+        later: Json = {"choices": [], "usage": None}
         assert counts(record("chat", body[: -len(b"data: [DONE]\n\n")] + events(later, done=True))) == found
 
 
