@@ -84,12 +84,27 @@ class LedgerView:
         try:
             if not lock_descriptor(self._descriptor, blocking=False):
                 return False
-            if not self.gone:
-                _map_segments(self.path, self._maps)
-                self._headers = [slots.read_header(view) for view in self._maps]
+        except OSError:
+            return False
+        try:
+            self._look_for_more()
         except (OSError, ValueError):
+            self.unlock()
             return False
         return True
+
+    def _look_for_more(self) -> None:
+        """Map the segments that came since this was opened. Raises OSError, ValueError; then all is as it was."""
+        maps = list(self._maps)
+        try:
+            if not self.gone:
+                _map_segments(self.path, maps)
+            self._headers = [slots.read_header(view) for view in maps]
+        except BaseException:
+            for view in maps[len(self._maps) :]:
+                view.close()
+            raise
+        self._maps = maps
 
     def unlock(self) -> None:
         """Give the lock back, for another reader to take over."""

@@ -135,6 +135,22 @@ def test_a_lock_shows_segments_that_came_later(tmp_path: Path) -> None:
     view.close()
 
 
+@pytest.mark.parametrize("content", [b"", b"x" * 9000])
+def test_a_damaged_segment_leaves_the_ledger_to_others(tmp_path: Path, content: bytes) -> None:
+    """A later segment that cannot be read stops a takeover, and the lock is not kept."""
+    path = dead_ledger(tmp_path, {1: ("a", "open")})
+    view, other = view_of(path), view_of(path)
+    path.with_name(path.name + ".1").write_bytes(content)
+    before = descriptors()
+    assert not view.try_lock()
+    assert descriptors() == before
+    assert len(list(view.calls(slots.UNFINISHED))) == 1
+    path.with_name(path.name + ".1").unlink()
+    assert other.try_lock()
+    view.close()
+    other.close()
+
+
 def test_another_hosts_or_boots_ledger_is_not_here(tmp_path: Path) -> None:
     """Only a ledger of this host since its last start has a lock that means something."""
     boot = places.boot_id()
