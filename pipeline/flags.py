@@ -74,7 +74,8 @@ FLAGS: dict[str, Flag] = {
     "no_finish_reason": _odd("The end mark came, but a choice never said why it finished."),
     "no_stop_event": _odd("A stop reason came, but the stream's terminal event is missing."),
     "after_terminal": _odd("Events came after the stream's terminal event; they were read all the same."),
-    "repeated_start": _lossy("The stream started a second time; the first start was kept."),
+    "repeated_start": _lossy("The stream started again as another message; the first start was kept."),
+    "duplicate_start": _odd("The stream's start came twice; it was merged."),
     "unopened_item": _odd(
         "A delta named an item, block or part that was never opened; it was opened for it."
     ),

@@ -89,12 +89,22 @@ class MessagesReassembler(Reassembler):
         if not isinstance(message, dict):
             self.flags.add("unexpected_shape")
         elif self._message is not None:
-            self.flags.add("repeated_start")
+            self._start_again(message)
         else:
             usage = message.get("usage")
             self._message = {**message, "usage": dict(usage)} if isinstance(usage, dict) else dict(message)
             for index, block in enumerate(as_list(message.get("content"))):
                 self._open(index, block)
+
+    def _start_again(self, message: Json) -> None:
+        """Take in a start that is sent twice; another message's start is no part of this one."""
+        known = self._message or {}
+        if message.get("id") not in (None, known.get("id")):
+            self.flags.add("repeated_start")
+            return
+        self.flags.add("duplicate_start")
+        self._merge_envelope(known, {key: message[key] for key in message if key not in ("content", "usage")})
+        report(known, message.get("usage"))
 
     def _open(self, index: int, fields: Json) -> _Block:
         block = self._by_index[index] = _Block(fields)

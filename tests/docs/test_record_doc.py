@@ -10,7 +10,8 @@ import pytest
 from pipeline import gaps, record
 from pipeline.dialects.base import FINISH
 from pipeline.flags import FLAGS
-from pipeline.provider_error import CODES, classify_status
+from pipeline.error_codes import CODES, KIND_CATEGORIES
+from pipeline.provider_error import classify_status
 from tests.docs.blocks import ROOT, rows
 
 DOCUMENT = ROOT / "docs" / "record.md"
@@ -92,7 +93,7 @@ def test_every_flag_is_documented() -> None:
 def test_every_category_and_finish_is_documented() -> None:
     """Each category that a code or a status leads to, and each normal form of a finish, is named."""
     statuses = {category for status in range(400, 600) if (category := classify_status(status))}
-    assert statuses | set(CODES.values()) < set(documented("How it ended"))
+    assert statuses | {*CODES.values(), *KIND_CATEGORIES.values()} < set(documented("How it ended"))
     text = DOCUMENT.read_text(encoding="utf-8").partition("## Finish\n")[2].partition("\n## ")[0]
     assert all(f"`{form}`" in text for form in {*FINISH.values(), "other"})
 

@@ -75,7 +75,8 @@ ROWS: dict[str, tuple[str, bytes, dict[str, Any]]] = {
         {},
     ),
     "after_terminal": ("messages", named(START, STOPPED, STOPPED), {}),
-    "repeated_start": ("messages", named(START, START, STOPPED), {}),
+    "repeated_start": ("messages", named(START, {**START, "message": {"id": "b"}}, STOPPED), {}),
+    "duplicate_start": ("messages", named(START, START, STOPPED), {}),
     "unopened_item": ("messages", named(START, TEXT, STOPPED), {}),
     "late_delta": (
         "messages",
