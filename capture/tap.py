@@ -24,38 +24,11 @@ Message: TypeAlias = MutableMapping[str, Any]
 Receive: TypeAlias = Callable[[], Awaitable[Message]]
 Send: TypeAlias = Callable[[Message], Awaitable[None]]
 
-_clock = time.monotonic_ns
+_clock = time.monotonic
 
 
 class Tap:
     """The observer of one exchange."""
-
-    __slots__ = (
-        "_closing",
-        "_complete",
-        "_disconnect",
-        "_done",
-        "_double_start",
-        "_failure",
-        "_headers",
-        "_listened",
-        "_over",
-        "_recorder",
-        "_request",
-        "_request_read",
-        "_response",
-        "_route",
-        "_scope",
-        "_sent",
-        "_slot",
-        "_start",
-        "_started_at",
-        "_status",
-        "_times",
-        "_zero",
-        "exchange",
-        "seq",
-    )
 
     def __init__(self, recorder: Recorder, route: Route, scope: Scope) -> None:
         self._zero = _clock()
@@ -69,8 +42,8 @@ class Tap:
         self._slot = recorder.open(call_id, started_at, stem.encode())
         self._request = Kept(recorder.budget, recorder.body_max_bytes)
         self._response = Kept(recorder.budget, recorder.body_max_bytes)
-        self._times: list[int] = []
-        self._sent: list[int] = []
+        self._times: list[float] = []
+        self._sent: list[float] = []
         self._headers: Any = ()
         self._status: int | None = None
         self._request_read: int | None = None
@@ -104,40 +77,34 @@ class Tap:
         """
         see_closely, response = self._see_closely, self._response
         keep, keep_time, keep_sent = response.chunks.append, self._times.append, self._sent.append
-        size, allowance = 0, -1  # nothing is plain before the start
+        size, allowance, begun = 0, response.allowance, False
 
         async def tapped_send(message: Message) -> None:
-            nonlocal size, allowance, keep_sent
+            nonlocal size, allowance, keep_sent, begun
             now = _clock()
             plain = False
-            if allowance >= 0:
+            if begun:
                 try:
                     body, more = message["body"], message["more_body"]
-                    plain = more is True and type(body) is bytes and size + len(body) <= allowance
+                    plain = more is True and type(body) is bytes and (grown := size + len(body)) <= allowance
                 except Exception:  # noqa: BLE001, S110 - the long way looks closer, and counts what is a fault
                     pass
             if plain:
-                size += len(body)
+                size = grown
                 keep(body)
                 keep_time(now)
             else:
                 more, size = see_closely(message, now, size)
-                allowance = response.allowance
+                allowance, begun = response.allowance, True
                 keep_sent = _ignore if allowance < 0 else keep_sent
-            if not more:
-                self._closing = True
             try:
                 await send(message)
             except BaseException as error:
-                size -= self._send_raised(error, message)
-                if not more:
-                    self._end_refused(error)
+                size -= self._send_raised(error, message, last=not more)
                 raise
             keep_sent(_clock())
-            if not more and not self._done:
-                response.kept_size = size
-                self._complete = True
-                self.end(None)
+            if not more:
+                self._sent_last(size)
 
         return tapped_send
 
@@ -146,7 +113,6 @@ class Tap:
         if self._done:
             return
         self._done = True
-        ended = _clock() - self._zero
         recorder = self._recorder
         try:
             digests = self._request.release(), self._response.release()
@@ -155,11 +121,15 @@ class Tap:
                 return
             if error is not None and self._failure is None:
                 self._failure = describe(error, source_of(error))
-            recorder.offer(self._raw_exchange(ended, *digests), self._slot)
+            recorder.offer(self._raw_exchange(_clock(), *digests), self._slot)
             send_late_notes(self.exchange, recorder.offer_note)
         except Exception as fault:  # noqa: BLE001 - as above
             exchange = self.exchange
             recorder.fail(fault, self._slot, exchange.call_id, exchange.stem, self._started_at)
+
+    def _since(self, now: float) -> int:
+        """Return nanoseconds since the scope was received."""
+        return int((now - self._zero) * 1e9)
 
     def _saw_request(self, message: Message) -> None:
         kind = message["type"]
@@ -170,7 +140,7 @@ class Tap:
                 data = body if type(body) is bytes else bytes(body)
                 kept.keep(data, len(data) if not kept.chunks else kept.size + len(data))
             if not message.get("more_body"):
-                self._request_read = _clock() - self._zero
+                self._request_read = self._since(_clock())
         elif kind == "http.disconnect":
             self._saw_disconnect()
 
@@ -183,9 +153,9 @@ class Tap:
         if self._closing:
             self._over = True
         elif self._disconnect is None:
-            self._disconnect = _clock() - self._zero
+            self._disconnect = self._since(_clock())
 
-    def _see_closely(self, message: Message, now: int, size: int) -> tuple[bool, int]:
+    def _see_closely(self, message: Message, now: float, size: int) -> tuple[bool, int]:
         """Look at a message that is no plain chunk; a fault of our own is counted."""
         try:
             return self._saw_response(message, now, size)
@@ -195,7 +165,7 @@ class Tap:
                 self._times.append(now)
             return True, size
 
-    def _saw_response(self, message: Message, now: int, size: int) -> tuple[bool, int]:
+    def _saw_response(self, message: Message, now: float, size: int) -> tuple[bool, int]:
         """Note any message on its way to the client: whether more is to come, and the bytes kept so far.
 
         Each adds one chunk (an empty one for a message without a body) and one time, until bytes are let go.
@@ -203,6 +173,7 @@ class Tap:
         more, data = True, b""
         if message["type"] == "http.response.body":
             more = bool(message.get("more_body"))
+            self._closing |= not more
             body = message.get("body") or b""
             data = body if type(body) is bytes else bytes(body)
         elif message["type"] == "http.response.start":
@@ -212,16 +183,30 @@ class Tap:
             size += len(data)
         return more, size
 
-    def _saw_start(self, message: Message, now: int) -> None:
+    def _saw_start(self, message: Message, now: float) -> None:
         if self._start is not None:
             self._double_start = True
             return
-        self._start = now - self._zero
+        self._start = self._since(now)
         status = message.get("status")
         self._status = int(status) if isinstance(status, int) else None
         self._headers = message.get("headers") or ()
 
-    def _send_raised(self, error: BaseException, message: Message) -> int:
+    def _sent_last(self, size: int) -> None:
+        """End with the last message; `size` is that of the chunks that are kept."""
+        if not self._done:
+            self._response.kept_size = size
+            self._complete = True
+            self.end(None)
+
+    def _send_raised(self, error: BaseException, message: Message, *, last: bool) -> int:
+        """Take a message back that `send` raised on, and end if it was the last; return the bytes taken back."""
+        size = self._take_back(error, message)
+        if last:
+            self._end_refused(error)
+        return size
+
+    def _take_back(self, error: BaseException, message: Message) -> int:
         """Keep what the server's `send` raised first: the application may hide it behind one of its own.
 
         A refused message did not cross the edge, and is taken back; whether a cancelled one did, nobody knows.
@@ -247,13 +232,13 @@ class Tap:
         self.end(None if self._complete else error)
 
     def _raw_exchange(
-        self, ended: int, request_sha256: bytes | None, response_sha256: bytes | None
+        self, ended: float, request_sha256: bytes | None, response_sha256: bytes | None
     ) -> RawExchange:
         scope, route, exchange = self._scope, self._route, self.exchange
         annotations, events = taken(exchange)
         query, version = scope.get("query_string"), scope.get("http_version")
         unsent = len(self._times) - len(self._sent)  # some `send` that another task still waits for
-        sent = (*self._sent, *[self._zero + ended] * unsent) if unsent else tuple(self._sent)
+        self._sent.extend([ended] * unsent)
         return RawExchange(
             exchange.call_id,
             self.seq,
@@ -265,7 +250,7 @@ class Tap:
             route.path,
             mask_query(query) if query else "",
             self._started_at,
-            ended,
+            self._since(ended),
             version if type(version) is str else None,
             reduce_headers(scope["headers"]),
             reduce_headers(self._headers),
@@ -280,8 +265,9 @@ class Tap:
             self._failure,
             tuple(self._request.chunks),
             tuple(self._response.chunks),
+            (),
             tuple(self._times),
-            sent,
+            tuple(self._sent),
             self._zero,
             self._request.size,
             self._response.size,
@@ -292,5 +278,5 @@ class Tap:
         )
 
 
-def _ignore(_: int) -> None:
+def _ignore(_: float) -> None:
     """Stand where a list's `append` was, once bytes are let go."""

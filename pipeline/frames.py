@@ -20,6 +20,8 @@ from .settings import PipelineSettings, ServerIdentity
 FORMAT = 100 + EXCHANGE_FORMAT
 """Grows with the frame's own shape or with the exchange's."""
 
+WORDS_PER_CHUNK = 3
+"""A length, a clock before and a clock after; eight bytes each."""
 _HEADER = struct.Struct("<HBBIIQQQ")
 _ANSWER = struct.Struct("<QBH")
 
@@ -86,14 +88,10 @@ def pack(cargo: Cargo, ticket: int, flags: int) -> list[bytes]:
         head = _encode(cargo)
         return [_HEADER.pack(FORMAT, kind, flags, len(head), 0, 0, 0, ticket), head]
     request, response = cargo.request_chunks, cargo.response_chunks
-    head = _encode(
-        msgspec.structs.replace(
-            cargo, request_chunks=(), response_chunks=(), response_times_ns=(), response_sent_ns=()
-        )
-    )
+    apart = {"request_chunks": (), "response_chunks": (), "response_before_s": (), "response_after_s": ()}
+    head = _encode(msgspec.structs.replace(cargo, **apart))
     lengths = array("Q", map(len, response))
-    clocks = array("Q", cargo.response_times_ns) + array("Q", cargo.response_sent_ns)
-    packed = (lengths + clocks).tobytes()
+    packed = lengths.tobytes() + array("d", cargo.response_before_s + cargo.response_after_s).tobytes()
     sizes = len(head), len(packed), sum(map(len, request)), sum(lengths)
     return [_HEADER.pack(FORMAT, kind, flags, *sizes, ticket), head, packed, *request, *response]
 
@@ -121,19 +119,24 @@ def read_frame(read: Callable[[int], bytes]) -> Frame | None:
 
 def _with_bodies(cargo: RawExchange, packed: bytes, request: bytes, response: bytes) -> RawExchange:
     """Put the bodies back: the response cut as it was sent, without empty chunks, its times as offsets."""
-    words = array("Q")
-    words.frombytes(packed)
-    count = len(words) // 3
-    lengths, times, sent = words[:count], words[count : 2 * count], words[2 * count :]
+    count = len(packed) // WORDS_PER_CHUNK
+    lengths, clocks = array("Q"), array("d")
+    lengths.frombytes(packed[:count])
+    clocks.frombytes(packed[count:])
+    before, after = clocks[: len(lengths)], clocks[len(lengths) :]
     edges = pairwise(accumulate(lengths, initial=0))
-    zero = cargo.zero_ns
+    zero = cargo.zero_s
     return msgspec.structs.replace(
         cargo,
         request_chunks=(request,) if request else (),
         response_chunks=tuple(response[start:end] for start, end in edges if start < end),
-        response_times_ns=tuple(time - zero for length, time in zip(lengths, times, strict=True) if length),
-        send_wait_ns=cargo.send_wait_ns + sum(sent) - sum(times),
-        zero_ns=0,
+        response_times_ns=tuple(
+            round((time - zero) * 1e9) for length, time in zip(lengths, before, strict=True) if length
+        ),
+        response_before_s=(),
+        response_after_s=(),
+        send_wait_ns=round((sum(after) - sum(before)) * 1e9),
+        zero_s=0.0,
     )
 
 

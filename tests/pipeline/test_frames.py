@@ -29,10 +29,9 @@ def exchange(**changes: object) -> RawExchange:
         "failure": Failure("builtins.ValueError", "no", "app", 502),
         "request_chunks": (b"ab", b"c"),
         "response_chunks": (b"", b"12", b"3", b"4567", b""),
-        "response_times_ns": (100, 101, 102, 1 << 40, (1 << 40) + 1),
-        "response_sent_ns": (100, 103, 104, (1 << 40) + 7, (1 << 40) + 1),
-        "zero_ns": 100,
-        "send_wait_ns": 5,
+        "response_before_s": (4.0, 4.25, 4.5, 4.75, 5.0),
+        "response_after_s": (4.0, 4.25, 5.5, 4.75, 5.0),
+        "zero_s": 4.0,
         "annotations": {"a": [1, None, "x"]},
         "request_bytes": 3,
         "response_bytes": 7,
@@ -64,10 +63,11 @@ def test_exchange_round_trip() -> None:
     assert frame.cargo == exchange(
         request_chunks=(b"abc",),
         response_chunks=(b"12", b"3", b"4567"),
-        response_times_ns=(1, 2, (1 << 40) - 100),
-        response_sent_ns=(),
-        zero_ns=0,
-        send_wait_ns=5 + 2 + 2 + 7,
+        response_times_ns=(250_000_000, 500_000_000, 750_000_000),
+        response_before_s=(),
+        response_after_s=(),
+        zero_s=0.0,
+        send_wait_ns=1_000_000_000,
     )
 
 
