@@ -162,8 +162,6 @@ class Pipeline:
         left = self.intake.queue or self.intake.ended or self._outbox
         return not left and all(each.idle for each in self._supervisors)
 
-    # The thread.
-
     def _main(self) -> None:
         """Run the thread's loop; a fault of our own costs the workers their pipes, but no exchange its record."""
         while True:
