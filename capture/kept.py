@@ -28,17 +28,16 @@ class Kept:
     is the size of `chunks` where somebody has added it up anyway.
     """
 
-    __slots__ = ("_budget", "_let_go", "_max_bytes", "_sha256", "_taken", "allowance", "chunks", "kept_size")
+    kept_size: int | None = None
+    _let_go = 0
+    _taken = 0
+    _sha256: Any = None
 
     def __init__(self, budget: Budget, max_bytes: int) -> None:
         self.chunks: list[bytes] = []
         self.allowance = min(max_bytes, FIRST_ALLOWANCE_BYTES)
-        self.kept_size: int | None = None
         self._budget = budget
         self._max_bytes = max_bytes
-        self._let_go = 0
-        self._taken = 0
-        self._sha256: Any = None
 
     @property
     def size(self) -> int:

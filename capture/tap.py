@@ -28,7 +28,20 @@ _clock = time.monotonic
 
 
 class Tap:
-    """The observer of one exchange."""
+    """The observer of one exchange. What most exchanges never see or change has its value in the class."""
+
+    _headers: Any = ()
+    _status: int | None = None
+    _request_read: int | None = None
+    _start: int | None = None
+    _disconnect: int | None = None
+    _failure: Failure | None = None
+    _listened = False
+    _double_start = False
+    _complete = False
+    _done = False
+    _closing = False
+    _over = False
 
     def __init__(self, recorder: Recorder, route: Route, scope: Scope) -> None:
         self._zero = _clock()
@@ -44,14 +57,6 @@ class Tap:
         self._response = Kept(recorder.budget, recorder.body_max_bytes)
         self._times: list[float] = []
         self._sent: list[float] = []
-        self._headers: Any = ()
-        self._status: int | None = None
-        self._request_read: int | None = None
-        self._start: int | None = None
-        self._disconnect: int | None = None
-        self._failure: Failure | None = None
-        self._listened = self._double_start = self._complete = self._done = False
-        self._closing = self._over = False
 
     def wrap_receive(self, receive: Receive) -> Receive:
         """Return the `receive` that the application gets."""
