@@ -4,11 +4,14 @@ Server side: `CaptureConfig`, `CaptureMiddleware`, `install`, `current`. Reading
 first use, so a server pays only for what it uses.
 """
 
+import sys
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from .shadow import refuse_shadow
+from .system import refuse_system
 
+refuse_system(sys.platform)
 refuse_shadow("pipeline")
 
 from pipeline.version import __version__  # noqa: E402 - only once `pipeline` is known to be ours

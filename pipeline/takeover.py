@@ -129,6 +129,7 @@ def add_to_totals(directory: Path, name: str, counts: dict[str, int], lost: int)
         for key in SUMMED:
             totals.counts[key] = totals.counts.get(key, 0) + counts.get(key, 0)
         temporary = folder / f".{TOTALS}.making"
+        temporary.touch(mode=FILE_MODE)
         temporary.write_bytes(msgspec.json.encode(totals))
         temporary.replace(folder / TOTALS)
 
