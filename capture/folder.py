@@ -7,15 +7,17 @@ import os
 import tempfile
 from pathlib import Path
 
+from filelock import lock_descriptor
+
 from capture.config import CaptureConfig
 from capture.errors import CaptureConfigError
 
 
 def check_directory(config: CaptureConfig) -> Path:
-    """Make `config.directory` with `directory_mode` where it is missing, and write a nameless file into it.
+    """Make `config.directory` with `directory_mode` where it is missing; write a nameless file there and lock it.
 
     Raises `CaptureConfigError` naming the path and what the system said (no directory, no permission, read-only,
-    no space), or that no directory is set.
+    no space, no locks), or that no directory is set.
     """
     directory = Path(config.pipeline_settings().directory)
     try:
@@ -24,6 +26,7 @@ def check_directory(config: CaptureConfig) -> Path:
             directory.chmod(config.directory_mode)  # mkdir takes the umask off
         with tempfile.TemporaryFile(dir=directory) as probe:
             probe.write(b"\n")
+            lock_descriptor(probe.fileno(), blocking=False)
     except OSError as error:
         reason = os.strerror(error.errno) if error.errno else str(error)
         raise CaptureConfigError([f"directory {directory} cannot be written: {reason}"]) from error

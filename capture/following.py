@@ -4,6 +4,7 @@ aiofiles does the reading under asyncio. It knows no other loop, so under trio a
 shape, do. A follower polls: a file has no way to tell that it grew, and ten looks a second cost nothing.
 """
 
+import asyncio
 from collections import deque
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager
@@ -12,7 +13,6 @@ from typing import Any
 
 import aiofiles
 import anyio
-import sniffio
 
 from pipeline.exhausted import raise_if_exhausted
 
@@ -26,7 +26,7 @@ _HEAD_BYTES = 52
 
 def aopen(path: Path) -> AbstractAsyncContextManager[Any]:
     """Open a file for reading bytes, on whatever loop this is."""
-    if sniffio.current_async_library() == "asyncio":
+    if anyio.get_cancelled_exc_class() is asyncio.CancelledError:
         return aiofiles.open(path, "rb")
     return _anyio_file(path)
 

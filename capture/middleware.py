@@ -7,6 +7,7 @@ sees it, on a copy of the scope. The only messages it ever adds to are none: it 
 
 import os
 import threading
+import time
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, TypeAlias
 
@@ -42,6 +43,8 @@ class CaptureMiddleware:
         self._recorder: Recorder | None = None
         self._said = Repeated()
         self._order_checked = False
+        self._failed: Exception | None = None
+        self._try_again_at = 0.0
         self._enabled = self.config.enabled
         if self._enabled:
             check_directory(self.config)
@@ -127,11 +130,21 @@ class CaptureMiddleware:
         await self.app(scope, receive, draining_send)
 
     def recorder(self) -> Recorder:
-        """Return this process's recorder; made at the first scope, and again after a fork or an end."""
+        """Return this process's recorder; made at the first scope, and again after a fork or an end.
+
+        Raises what kept it from being made; for a while afterwards the same again, for trying takes milliseconds.
+        """
         recorder = self._recorder
         if recorder is None or recorder.pipeline.closed:
+            if self._failed is not None and time.monotonic() < self._try_again_at:
+                raise self._failed
             main = threading.current_thread() is threading.main_thread()
-            recorder = self._recorder = Recorder(sharing.join(self._settings, in_main_thread=main))
+            try:
+                recorder = Recorder(sharing.join(self._settings, in_main_thread=main))
+            except Exception as error:
+                self._failed, self._try_again_at = error, time.monotonic() + TRY_AGAIN_S
+                raise
+            self._recorder, self._failed = recorder, None
         return recorder
 
     def _leave(self) -> None:
@@ -167,5 +180,6 @@ def _inside(scope: Scope, exchange: CurrentExchange) -> Scope:
 
 
 ORDER_HINT = "a guard there that looks at paths lets prefixed calls through; serve install(app) instead"
+TRY_AGAIN_S = 1.0
 INSIDE = "model_call_capture.inside"
 """Set in the scope of a captured exchange, so that an inner capture passes through."""

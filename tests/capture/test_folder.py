@@ -1,5 +1,6 @@
 """The record directory at start: made, tried, or refused."""
 
+import errno
 import re
 from pathlib import Path
 
@@ -29,3 +30,14 @@ def test_a_directory_that_cannot_be_written_is_refused_with_path_and_reason(tmp_
     ]:
         with pytest.raises(CaptureConfigError, match=f"{re.escape(str(path))} cannot be written: {reason}"):
             check_directory(CaptureConfig(directory=path))
+
+
+def test_a_file_system_without_locks_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the system has no lock calls, capture is refused at start instead of losing every record later."""
+
+    def no_locks(descriptor: int, *, blocking: bool) -> bool:
+        raise OSError(errno.ENOLCK, f"no locks for {descriptor}, {blocking}")
+
+    monkeypatch.setattr("capture.folder.lock_descriptor", no_locks)
+    with pytest.raises(CaptureConfigError, match="No locks available"):
+        check_directory(CaptureConfig(directory=tmp_path))
