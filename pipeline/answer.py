@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from pipeline.bodies import (
+    DEEP_BYTES,
     STRICT_ERRORS,
     BodyError,
     decode,
@@ -23,7 +24,7 @@ from pipeline.dialects import DIALECTS, Meaning, Reassembler
 from pipeline.exchange import RawExchange
 from pipeline.sse import BYTE_ORDER_MARK, Event, EventParser
 from pipeline.timing import TokenTimes
-from pipeline.tokens import read_tokens, read_weights
+from pipeline.tokens import read_tokens
 
 _EVENT_STARTS = (b"data:", b"event:", b"id:", b"retry:", b":")
 _DONE = b"[DONE]"
@@ -108,6 +109,7 @@ def _read_object(dialect: str, raw: bytes, flags: set[str]) -> Answer:
     plain = not found.lenient and not found.byte_order_mark
     stored = (embed(raw) if plain else None) or value
     meaning = _mean(dialect, value, flags)
+    tokens, weights = read_tokens(value)
     return Answer(
         "json",
         raw,
@@ -116,8 +118,8 @@ def _read_object(dialect: str, raw: bytes, flags: set[str]) -> Answer:
         meaning,
         ended=not _ANSWERS.isdisjoint(value),
         error=meaning.error or value,
-        tokens=read_tokens(value),
-        weights=read_weights(value),
+        tokens=tokens,
+        weights=weights,
     )
 
 
@@ -148,6 +150,7 @@ def _read_events(dialect: str, raw: bytes, times: TokenTimes, flags: set[str]) -
         reasoning = heal_text(reasoning)[0] if reasoning else reasoning
     meaning = _mean(dialect, response, flags) if response is not None else Meaning()
     meaning = meaning._replace(reasoning=reasoning or meaning.reasoning)
+    tokens, weights = read_tokens(response) if response is not None else (None, None)
     return Answer(
         "events",
         raw,
@@ -157,8 +160,8 @@ def _read_events(dialect: str, raw: bytes, times: TokenTimes, flags: set[str]) -
         assembly.terminal,
         error=assembly.error or meaning.error,
         times=times,
-        tokens=read_tokens(response) if response is not None else None,
-        weights=read_weights(response) if response is not None else None,
+        tokens=tokens,
+        weights=weights,
     )
 
 
@@ -191,7 +194,7 @@ class _Stream:
                 continue
             try:
                 value = strict_decode(data)
-                if may_be_deep(data):
+                if len(data) > DEEP_BYTES and may_be_deep(data):
                     value = self._decode_oddly(data)
             except STRICT_ERRORS:
                 if not self._is_word(data) and not self._are_lines(event, data):

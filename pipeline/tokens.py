@@ -7,7 +7,7 @@ Nothing is made up: a list that holds anything but ids, or log probabilities tha
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from pipeline.dialects.base import Json, as_index, follow
+from pipeline.dialects.base import Json, as_index
 from pipeline.dialects.quirks import (
     LOGPROB_PATHS,
     OUTPUT_ID_PATHS,
@@ -16,41 +16,83 @@ from pipeline.dialects.quirks import (
     WEIGHTS_PATHS,
 )
 
-_Paths = Mapping[tuple[str | int, ...], str]
+_Path = tuple[str | int, ...]
+_Found = dict[str, tuple[int, Any]]
+"""Table to what was found by it: the rank of the path in its table, and what is there."""
+
+_TABLES: dict[str, Mapping[_Path, str]] = {
+    "prompt_ids": PROMPT_ID_PATHS,
+    "output_ids": OUTPUT_ID_PATHS,
+    "logprobs": LOGPROB_PATHS,
+    "weights": WEIGHTS_PATHS,
+}
 
 
-def read_tokens(response: Json) -> dict[str, Any] | None:
-    """Return `prompt_ids`, `output_ids` and `logprobs` of choice 0, each where it is known; null without any."""
-    entries = _first(response, LOGPROB_PATHS)
-    found = {
-        "prompt_ids": _ids(_first(response, PROMPT_ID_PATHS)),
-        "output_ids": _ids(_first(response, OUTPUT_ID_PATHS)) or _ids(_listed(entries, _id_of)),
+class _Node:
+    """One step of all the paths at once, so that a response is walked once, and only where a path leads."""
+
+    def __init__(self) -> None:
+        self.steps: dict[str | int, _Node] = {}
+        self.ends: list[tuple[str, int]] = []
+
+
+def _rooted() -> _Node:
+    root = _Node()
+    for name, paths in _TABLES.items():
+        for rank, path in enumerate(paths):
+            node = root
+            for step in path:
+                node = node.steps.setdefault(step, _Node())
+            node.ends.append((name, rank))
+    return root
+
+
+_ROOT = _rooted()
+
+
+def _walk(value: Any, node: _Node, found: _Found) -> None:  # noqa: ANN401 - whatever the server put there
+    for name, rank in node.ends:
+        if (name not in found or rank < found[name][0]) and (name != "weights" or _spans(value)):
+            found[name] = rank, value
+    if value.__class__ is dict:
+        for step, inner in node.steps.items():
+            if value.get(step):
+                _walk(value[step], inner, found)
+    elif value.__class__ is list:
+        for step, inner in node.steps.items():
+            for entry in value if step == "*" else value[:1]:
+                _walk(entry, inner, found)
+
+
+def read_tokens(response: Json) -> tuple[dict[str, Any] | None, list[dict[str, Any]] | None]:
+    """Return what is known of the tokens of choice 0, and of the weights that made them; null where nothing is.
+
+    Tokens: `prompt_ids`, `output_ids`, `logprobs`, each where it is known. Weights: spans of output tokens by the
+    version of the weights, `version`, `start` and `end`; a server that only names one version gives one span without
+    bounds.
+    """
+    found: _Found = {}
+    _walk(response, _ROOT, found)
+    if not found:
+        return None, None
+    prompt, output, entries, weights = (found.get(name, (0, None))[1] for name in _TABLES)
+    tokens = {
+        "prompt_ids": _ids(prompt),
+        "output_ids": _ids(output) or _ids(_listed(entries, _id_of)),
         "logprobs": _listed(entries, _logprob_of),
     }
-    return {name: value for name, value in found.items() if value} or None
+    return {name: value for name, value in tokens.items() if value} or None, _spans(weights)
 
 
-def read_weights(response: Json) -> list[dict[str, Any]] | None:
-    """Return spans of output tokens by the version of the weights that made them: `version`, `start`, `end`.
-
-    A server that only says one version for the whole gives one span without bounds.
-    """
-    for path in WEIGHTS_PATHS:
-        told = follow(response, path)
-        if not isinstance(told, dict):
-            continue
-        spans = told.get("weight_versions")
-        if isinstance(spans, list) and spans and all(isinstance(span, dict) for span in spans):
-            return spans
-        version = told.get("weight_version")
-        if version is not None and not isinstance(version, (dict, list)):
-            return [{"version": version}]
-    return None
-
-
-def _first(response: Json, paths: _Paths) -> Any:  # noqa: ANN401 - whatever the server put there
-    found = (follow(response, path) for path in paths)
-    return next((value for value in found if value), None)
+def _spans(told: Any) -> list[dict[str, Any]] | None:  # noqa: ANN401 - whatever the server put there
+    """Return the spans that an object reports, null if it reports none."""
+    if not isinstance(told, dict):
+        return None
+    spans = told.get("weight_versions")
+    if isinstance(spans, list) and spans and all(isinstance(span, dict) for span in spans):
+        return spans
+    version = told.get("weight_version")
+    return None if version is None or isinstance(version, (dict, list)) else [{"version": version}]
 
 
 def _ids(value: Any) -> list[int] | None:  # noqa: ANN401 - whatever the server put there

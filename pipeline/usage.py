@@ -94,21 +94,29 @@ _SERVER_TOOL_COUNTS: tuple[str, ...] = (
 )
 
 
+_WAYS: dict[str, list[tuple[str, int, _Path]]] = {}
+for _name, _paths in PATHS.items():
+    for _rank, (_first, *_rest) in enumerate(_paths):
+        _WAYS.setdefault(_first, []).append((_name, _rank, tuple(_rest)))
+"""Member of a report to the counts that may be in it: the count, its rank there, the rest of the path."""
+
+
 def normalise(usage: dict[str, Any]) -> tuple[Usage, bool]:
     """Return the counts, and whether a value was there that is no count (then unknown)."""
-    counts: dict[str, int | None] = {}
-    bad = False
-    for name, paths in PATHS.items():
-        raw = next((value for path in paths if (value := _at(usage, path)) is not None), None)
-        counts[name] = count = _count(raw)
-        bad = bad or (raw is not None and count is None)
+    found: dict[str, tuple[int, Any]] = {}
+    for member, inside in usage.items():
+        for name, rank, rest in _WAYS.get(member, ()):
+            value = _at(inside, rest) if rest else inside
+            if value is not None and (name not in found or rank < found[name][0]):
+                found[name] = rank, value
+    counts = {name: _count(value) for name, (_, value) in found.items()}
+    bad = None in counts.values()
     whole, uncached = _prompt(counts, exclusive=_is_exclusive(usage))
     counts["input_tokens"] = whole
     return Usage(input_tokens_uncached=uncached, server_tool_calls=_server_tools(usage), **counts), bad
 
 
-def _at(usage: dict[str, Any], path: _Path) -> Any:  # noqa: ANN401 - whatever the provider put there
-    found: Any = usage
+def _at(found: Any, path: _Path) -> Any:  # noqa: ANN401 - whatever the provider put there
     for key in path:
         found = found.get(key) if isinstance(found, dict) else None
     return found
@@ -140,7 +148,7 @@ _BESIDE_THE_PROMPT: tuple[str, ...] = (
 def _prompt(counts: dict[str, int | None], *, exclusive: bool) -> tuple[int | None, int | None]:
     """Return the whole prompt and its uncached part."""
     reported, read, written = (
-        counts[name] for name in ("input_tokens", "cache_read_tokens", "cache_write_tokens")
+        counts.get(name) for name in ("input_tokens", "cache_read_tokens", "cache_write_tokens")
     )
     cached = (read or 0) + (written or 0)
     if exclusive:

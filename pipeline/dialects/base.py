@@ -202,13 +202,15 @@ def report(target: Json, usage: Any) -> None:  # noqa: ANN401 - whatever the pro
 def follow(value: Any, path: Sequence[str | int]) -> Any:  # noqa: ANN401 - any JSON value
     """Return what is at a path of names and positions; `*` is the first entry of a list where the rest is."""
     for at, key in enumerate(path):
-        if key == "*":
-            found = (follow(entry, path[at + 1 :]) for entry in as_list(value))
+        if value.__class__ is dict:
+            value = value.get(key)
+        elif value.__class__ is not list:
+            return None
+        elif key == "*":
+            found = (follow(entry, path[at + 1 :]) for entry in value)
             return next((one for one in found if one is not None), None)
-        if isinstance(key, int):
-            value = value[key] if isinstance(value, list) and len(value) > key else None
         else:
-            value = value.get(key) if isinstance(value, dict) else None
+            value = value[key] if key.__class__ is int and len(value) > key else None
     return value
 
 

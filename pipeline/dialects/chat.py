@@ -141,15 +141,21 @@ class _Choice:
 
     def _merge_fields(self, choice: Json, *, streamed: bool) -> None:
         """Keep what a choice says beside its delta, unless it repeats the one before and nothing in it grows."""
+        fields, grows = self.fields, False
         for key, value in choice.items():
-            if key == "finish_reason":
+            if value is None:
+                fields.setdefault(key, None)
+            elif value.__class__ is list or value.__class__ is dict:
+                grows = True
+                if key == "logprobs":
+                    self._merge_logprobs(value)
+                elif key != "message":
+                    self._keep(key, value)
+            elif key == "finish_reason":
                 if is_reason(value):
-                    self.fields[key] = value
-            elif key == "logprobs":
-                self._merge_logprobs(value)
-            elif key not in ("index", "message"):
-                self._keep(key, value)
-        grows = any(isinstance(value, (list, dict)) for value in choice.values())
+                    fields[key] = value
+            elif key != "index" and not fields.get(key):
+                fields[key] = value
         self._last = None if grows or not streamed else choice
 
     def whole(self) -> Json:
@@ -208,7 +214,7 @@ class _Choice:
         return Mark.NOTHING
 
     def _merge_logprobs(self, value: Any) -> None:  # noqa: ANN401 - whatever the provider put there
-        if isinstance(value, dict):
+        if value.__class__ is dict:
             old = self.fields.get("logprobs")
             merged = self.fields["logprobs"] = old if isinstance(old, dict) else {}
             for key, entries in value.items():
@@ -220,16 +226,16 @@ class _Choice:
             self.fields.setdefault("logprobs", value)
 
     def _keep(self, key: str, value: Any) -> None:  # noqa: ANN401 - whatever the provider put there
-        """Keep what a choice says beside its delta: lists grow, objects join, of others the first stays."""
+        """Keep what a choice says beside its delta: lists grow (token ids), objects are joined."""
         old = self.fields.get(key)
-        if isinstance(value, list):
-            if isinstance(old, list):
+        if value.__class__ is list:
+            if old.__class__ is list:
                 old.extend(value)
             else:
                 self.fields[key] = list(value)
-        elif isinstance(value, dict) and isinstance(old, dict):
+        elif isinstance(old, dict):
             self.fields[key] = _joined(value, old)
-        elif not old and (value is not None or key not in self.fields):
+        elif not old:
             self.fields[key] = value
 
 
