@@ -15,6 +15,7 @@ from pipeline.record import Timing
 TICK_NS = 100_000
 """Resolution of packed arrival times, 0.1 ms: most gaps of a stream then take one byte or two."""
 
+_SILENT = Mark.SILENT
 _SEVEN_BITS = 0x7F
 _MORE = 0x80
 
@@ -40,7 +41,7 @@ class TokenTimes:
 
     def note(self, end: int, mark: int) -> None:
         """Note one event that ends at this offset, which must not go back, and what it brought."""
-        if mark == Mark.SILENT:
+        if mark == _SILENT:
             return
         while self._chunk_end < end:
             self._chunk_end, self._now = next(self._arrivals, _NEVER)
@@ -50,11 +51,12 @@ class TokenTimes:
             self.first_event_ns = now
         if not mark or now is None:
             return
-        if not self.token_times_ns or now != self.token_times_ns[-1]:
-            self.token_times_ns.append(now)
-        if mark & Mark.CONTENT and self.first_token_ns is None:
+        times = self.token_times_ns
+        if not times or now != times[-1]:
+            times.append(now)
+        if self.first_token_ns is None and mark & Mark.CONTENT:
             self.first_token_ns = now
-        if mark & Mark.REASONING and self.first_reasoning_ns is None:
+        if self.first_reasoning_ns is None and mark & Mark.REASONING:
             self.first_reasoning_ns = now
 
 
@@ -106,15 +108,19 @@ def pack_chunks(sizes: Sequence[int], times_ns: Sequence[int]) -> str:
     Ticks are differences of rounded absolute times, so rounding does not add up. `unpack_chunks` reads it.
     """
     packed = bytearray()
+    put = packed.append
     before = 0
     for size, time_ns in zip(sizes, times_ns, strict=False):
         tick = max(before, time_ns // TICK_NS)
-        for number in (size, tick - before):
-            rest = number
-            while rest > _SEVEN_BITS:
-                packed.append(rest & _SEVEN_BITS | _MORE)
-                rest >>= 7
-            packed.append(rest)
+        step = tick - before
+        while size > _SEVEN_BITS:
+            put(size & _SEVEN_BITS | _MORE)
+            size >>= 7  # noqa: PLW2901 - what is left of it
+        put(size)
+        while step > _SEVEN_BITS:
+            put(step & _SEVEN_BITS | _MORE)
+            step >>= 7
+        put(step)
         before = tick
     return base64.b64encode(packed).decode("ascii")
 

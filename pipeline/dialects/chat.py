@@ -27,6 +27,9 @@ from pipeline.dialects.merge import merge_member, merge_text
 from pipeline.dialects.quirks import LAST_WINS, REASONING, SILENT_EVENTS, USAGE_PATHS
 from pipeline.dialects.toolcalls import ToolCalls
 
+NOTHING, CONTENT, REASONED = Mark.NOTHING, Mark.CONTENT, Mark.REASONING
+"""The marks by names of this module's own: they are looked up for every token."""
+
 _NOT_KEPT = frozenset({"object", "obfuscation"})
 
 
@@ -48,21 +51,18 @@ class ChatReassembler(Reassembler):
             self.flags.add("after_terminal")
         if name or data != self._last:
             self._keep_top(name, data)
-        mark = Mark.NOTHING
-        if isinstance(choices, list):
+        mark = NOTHING
+        if choices.__class__ is list:
             for choice in choices:
-                mark |= self._choice(choice)
+                if choice.__class__ is dict:
+                    index = choice.get("index")
+                    known = self._choices.get(index) if index.__class__ is int else None
+                    mark |= (known or self._open(as_index(index))).merge(choice)
+                else:
+                    self.flags.add("unexpected_shape")
         elif choices is not None:
             self.flags.add("unexpected_shape")
         return mark
-
-    def _choice(self, delta: Any) -> int:  # noqa: ANN401 - whatever the provider put there
-        if delta.__class__ is not dict:
-            self.flags.add("unexpected_shape")
-            return Mark.NOTHING
-        index = delta.get("index")
-        choice = self._choices.get(index) if index.__class__ is int else None
-        return (choice or self._open(as_index(index))).merge(delta)
 
     def _open(self, index: int | None) -> "_Choice":
         """Return the choice with this index, made if need be; 0 stands in for an index that is none."""
@@ -137,7 +137,7 @@ class _Choice:
         if delta is not None:
             self._flags.add("unexpected_shape")
         message = choice.get("message")
-        return self._merge_message(message) if isinstance(message, dict) else Mark.NOTHING
+        return self._merge_message(message) if isinstance(message, dict) else NOTHING
 
     def _merge_fields(self, choice: Json, *, streamed: bool) -> None:
         """Keep what a choice says beside its delta, unless it repeats the one before and nothing in it grows."""
@@ -176,14 +176,14 @@ class _Choice:
         return self._merge_delta(message)
 
     def _merge_delta(self, delta: Json) -> int:
-        mark = Mark.NOTHING
+        mark = NOTHING
         message = self._message
         for key, value in delta.items():
             if value.__class__ is str:
                 if key in REASONING:
                     mark |= self._merge_reasoning(key, delta)
                 elif value and key in _CONTENT:
-                    mark |= Mark.CONTENT
+                    mark |= CONTENT
                 text = message.get(key)
                 if text.__class__ is Pieces:
                     text.append(value)
@@ -194,24 +194,24 @@ class _Choice:
             else:
                 merge_member(message, key, value, self._flags)
                 if value and key in _CONTENT:
-                    mark |= Mark.CONTENT
+                    mark |= CONTENT
         return mark
 
     def _merge_tools(self, value: Any) -> int:  # noqa: ANN401 - whatever the provider put there
         if isinstance(value, list):
             self._tools.merge(value)
-            return Mark.CONTENT if value else Mark.NOTHING
+            return CONTENT if value else NOTHING
         if value is not None:
             self._flags.add("unexpected_shape")
-        return Mark.NOTHING
+        return NOTHING
 
     def _merge_reasoning(self, key: str, delta: Json) -> int:
         """Keep the reasoning in its order; what a server sends under two names is taken under the first."""
         first = next((name for name in REASONING if delta.get(name)), key)
         if first == key and delta[key]:
             self.reasoning.append(delta[key])
-            return Mark.REASONING
-        return Mark.NOTHING
+            return REASONED
+        return NOTHING
 
     def _merge_logprobs(self, value: Any) -> None:  # noqa: ANN401 - whatever the provider put there
         if value.__class__ is dict:

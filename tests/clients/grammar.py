@@ -38,6 +38,12 @@ def interleaved(chance: random.Random, scripts: list[list[Json]], *, apart: bool
     return mixed
 
 
+def with_extras(chance: random.Random, made: list[Json]) -> list[Json]:
+    """Add members to events that no SDK knows, as vendors do."""
+    extras: list[Json] = [{}, {}, {"x_vendor": {"a": [1]}}, {"x_cost": 0.5}, {"x_note": "n", "x_null": None}]
+    return [{**event, **chance.choice(extras)} for event in made]
+
+
 def chat(chance: random.Random) -> list[Json]:
     """Make a chat stream of one to three choices with text, reasoning, refusal, parallel calls and usage."""
     base: Json = {
@@ -91,6 +97,8 @@ def _call(chance: random.Random, index: int) -> list[Json]:
 def messages(chance: random.Random) -> list[Json]:
     """Make a Messages stream of up to four blocks, in turn or interleaved, with pings and running totals."""
     usage = {"input_tokens": 9, "output_tokens": 1, "cache_read_input_tokens": chance.choice((None, 4))}
+    tools: list[Json] = [{}, {"server_tool_use": {"web_search_requests": 1, "web_fetch_requests": 0}}]
+    usage = {**usage, **chance.choice(tools)}
     message = {"id": "m", "type": "message", "role": "assistant", "model": "x", "content": [], "usage": usage}
     scripts = [_block(chance, index) for index in range(chance.randrange(5))]
     body = interleaved(chance, scripts, apart=chance.random() < 0.5)
@@ -109,17 +117,40 @@ def messages(chance: random.Random) -> list[Json]:
     return [{"type": "message_start", "message": message}, *body, *deltas, {"type": "message_stop"}]
 
 
+_RESULT: Json = {
+    "type": "web_search_result",
+    "url": "u",
+    "title": "t",
+    "encrypted_content": "E",
+    "page_age": None,
+}
+_CITATION: Json = {
+    "type": "char_location",
+    "cited_text": "c",
+    "document_index": 0,
+    "document_title": None,
+    "start_char_index": 0,
+    "end_char_index": 1,
+    "file_id": None,
+}
+
+
 def _block(chance: random.Random, index: int) -> list[Json]:
-    kind = chance.choice(("text", "thinking", "tool_use", "server_tool_use", "redacted_thinking"))
+    kind = chance.choice(
+        ("text", "thinking", "tool_use", "server_tool_use", "redacted_thinking", "web_search_tool_result")
+    )
     tool: Json = {"id": f"t{index}", "name": "f" if kind == "tool_use" else "web_search", "input": {}}
     fields: Json = {
         "text": {"text": ""},
         "thinking": {"thinking": "", "signature": ""},
         "redacted_thinking": {"data": "R"},
+        "web_search_tool_result": {"tool_use_id": "t", "content": [_RESULT]},
     }
     deltas: list[Json] = []
     if kind == "text":
         deltas = [{"type": "text_delta", "text": text} for text in words(chance)]
+        cited = {"type": "citations_delta", "citation": _CITATION}
+        deltas += [dict(cited) for _ in range(chance.choice((0, 0, 1, 2)))]
     elif kind == "thinking":
         deltas = [{"type": "thinking_delta", "thinking": text} for text in words(chance)]
         deltas.append({"type": "signature_delta", "signature": f"S{index}"})
@@ -140,7 +171,8 @@ def _block(chance: random.Random, index: int) -> list[Json]:
 def responses(chance: random.Random) -> list[Json]:
     """Make a Responses stream of up to three items, interleaved, whose last event has the output or leaves it out."""
     made = [
-        chance.choice((_text, _function, _reasoning))(chance, index) for index in range(chance.randrange(4))
+        chance.choice((_text, _function, _reasoning, _custom, _code, _mcp, _search))(chance, index)
+        for index in range(chance.randrange(4))
     ]
     usage = {"input_tokens": 1, "output_tokens": 2, "total_tokens": 3}
     envelope: Json = {
@@ -212,6 +244,48 @@ def _function(chance: random.Random, index: int) -> tuple[Json, list[Json]]:
     inside: list[Json] = [{"type": f"{kind}.delta", "delta": piece} for piece in pieces(chance, arguments)]
     inside.append({"type": f"{kind}.done", "arguments": arguments, "name": "f"})
     return _item(index, opened, {**opened, "arguments": arguments, "status": "completed"}, inside)
+
+
+def _custom(chance: random.Random, index: int) -> tuple[Json, list[Json]]:
+    item: Json = {"id": f"i{index}", "type": "custom_tool_call", "call_id": "c", "name": "py", "input": ""}
+    return _written(chance, index, item, ("input", "response.custom_tool_call_input"))
+
+
+def _code(chance: random.Random, index: int) -> tuple[Json, list[Json]]:
+    item: Json = {"id": f"i{index}", "type": "code_interpreter_call", "container_id": "k", "code": ""}
+    item |= {"outputs": [], "status": "in_progress"}
+    made, script = _written(chance, index, item, ("code", "response.code_interpreter_call_code"))
+    state = {"type": "response.code_interpreter_call.interpreting", "item_id": f"i{index}"}
+    return made, [script[0], {**state, "output_index": index}, *script[1:]]
+
+
+def _mcp(chance: random.Random, index: int) -> tuple[Json, list[Json]]:
+    item: Json = {"id": f"i{index}", "type": "mcp_call", "server_label": "s", "name": "f", "arguments": ""}
+    return _written(chance, index, item, ("arguments", "response.mcp_call_arguments"), json.dumps({"x": 1}))
+
+
+def _search(_chance: random.Random, index: int) -> tuple[Json, list[Json]]:
+    item: Json = {"id": f"i{index}", "type": "web_search_call", "status": "in_progress"}
+    states = [
+        {"type": f"response.web_search_call.{state}"} for state in ("in_progress", "searching", "completed")
+    ]
+    done = {**item, "status": "completed", "action": {"type": "search", "query": "q", "sources": []}}
+    return _item(index, item, done, states)
+
+
+def _written(
+    chance: random.Random, index: int, item: Json, what: tuple[str, str], text: str | None = None
+) -> tuple[Json, list[Json]]:
+    """Make an item one member of which is written in pieces, of any text or of the one that is given.
+
+    `what` is the member, and the type of the events about it.
+    """
+    member, kind = what
+    texts = words(chance) if text is None else pieces(chance, text)
+    whole = "".join(texts)
+    inside: list[Json] = [{"type": f"{kind}.delta", "delta": text} for text in texts]
+    inside.append({"type": f"{kind}.done", member: whole})
+    return _item(index, item, {**item, member: whole}, inside)
 
 
 def _reasoning(chance: random.Random, index: int) -> tuple[Json, list[Json]]:
