@@ -173,10 +173,14 @@ def _stripped(scope: Scope, prefixed: Prefixed) -> Scope:
 
 def _inside(scope: Scope, exchange: CurrentExchange) -> Scope:
     """Return the scope that the application gets: a copy, with the exchange in a copy of its state."""
+    inner = {**scope} if type(scope) is not dict else scope.copy()
+    inner[INSIDE] = True
     state = scope.get("state")
-    if state is None or type(state) is dict or isinstance(state, Mapping):
-        return {**scope, INSIDE: True, "state": {**(state or {}), "capture": exchange}}
-    return {**scope, INSIDE: True}
+    if state is None:
+        inner["state"] = {"capture": exchange}
+    elif type(state) is dict or isinstance(state, Mapping):
+        inner["state"] = {**state, "capture": exchange}
+    return inner
 
 
 ORDER_HINT = "a guard there that looks at paths lets prefixed calls through; serve install(app) instead"

@@ -83,46 +83,53 @@ SECRET_ENDINGS: Final = (
 """Ends of such names: `api_key`, `subscription-key`, `accessToken`, `client_secret` and their kin."""
 
 MASK: Final = b"***"
+PAIR: Final = 2
 
-SPELLINGS_MAX: Final = 2000
-"""Names as they were spelled, whose decision is remembered; clients invent names, so there is a bound."""
+NAMES_MAX: Final = 2000
+LONGEST_NAME: Final = 100
+"""How many names, and which, have their decision remembered; clients invent names, so there is a bound."""
 
 _NAMES = frozenset(name for names in KEPT.values() for name in names)
 
 
-class _Spellings(dict[bytes, bytes | None]):
-    """Header name as sent to its lower-case form if it is kept, else None; decided once for each spelling."""
+class _Known(dict[bytes, bool]):
+    """Lower-case header name to whether it is kept, decided once for each. Raises TypeError for other spellings."""
 
-    def __missing__(self, name: bytes) -> bytes | None:
-        low = name.lower()
-        kept = low if low in _NAMES or low.startswith(KEPT_FAMILIES) else None
-        if len(self) < SPELLINGS_MAX and len(name) <= LONGEST_NAME:
+    def __missing__(self, name: bytes) -> bool:
+        if type(name) is not bytes or not name.islower():
+            raise TypeError(name)
+        kept = name in _NAMES or name.startswith(KEPT_FAMILIES)
+        if len(self) < NAMES_MAX and len(name) <= LONGEST_NAME:
             self[name] = kept
         return kept
 
 
-LONGEST_NAME: Final = 100
-_SPELLINGS = _Spellings()
+_KNOWN = _Known()
 
 
 def reduce_headers(headers: Iterable[Any]) -> Headers:
     """Keep the headers of the allow-list, in order, names in lower case; never keys, cookies or unknown names.
 
-    Names in capitals and text in place of bytes are read as meant; what is no pair is left out. An iterator is
-    left alone, since whoever it was made for has yet to read it.
+    Pairs of bytes are kept as the objects they are. Names in capitals and text in place of bytes are read as meant;
+    what is no pair is left out. An iterator is left alone, since whoever it was made for has yet to read it.
     """
-    if isinstance(headers, Iterator):
-        return ()
+    known = _KNOWN
     try:
-        return tuple(
-            [
-                (low, value if type(value) is bytes else _as_bytes(value))
-                for name, value in headers
-                if (low := _SPELLINGS[name]) is not None
-            ]
-        )
-    except (TypeError, ValueError, AttributeError):
+        if type(headers) is list or type(headers) is tuple:
+            return tuple(
+                [
+                    pair
+                    for pair in headers
+                    if known[pair[0]]
+                    and (
+                        (type(pair) is tuple and type(pair[1]) is bytes and len(pair) == PAIR)
+                        or _refuse(pair)
+                    )
+                ]
+            )
+    except (TypeError, ValueError, IndexError, KeyError, AttributeError):
         return _reduce_odd(headers)
+    return () if isinstance(headers, Iterator) else _reduce_odd(headers)
 
 
 def mask_query(query: bytes) -> str:
@@ -154,6 +161,11 @@ def _mask_part(part: bytes) -> bytes:
         if found and is_secret(name):
             return b";".join([*pieces[:index], name + b"=" + MASK])
     return part
+
+
+def _refuse(pair: object) -> bool:
+    """Say that a pair is not as servers make them. Raises TypeError."""
+    raise TypeError(pair)
 
 
 def _reduce_odd(headers: Iterable[Any]) -> Headers:

@@ -80,7 +80,7 @@ class Tap:
         A plain chunk takes the short way: two list items, two clocks and a sum. What is no bytes, lacks a key or
         crosses the allowance takes the long one.
         """
-        see_closely, response = self._see_closely, self._response
+        saw_response, response = self._saw_response, self._response
         keep, keep_time, keep_sent = response.chunks.append, self._times.append, self._sent.append
         size, allowance, begun = 0, response.allowance, False
 
@@ -99,7 +99,10 @@ class Tap:
                 keep(body)
                 keep_time(now)
             else:
-                more, size = see_closely(message, now, size)
+                try:
+                    more, size = saw_response(message, now, size)
+                except Exception as fault:  # noqa: BLE001 - capture may be broken, serving may not: counted
+                    more = self._saw_nothing(fault, now, size)
                 allowance, begun = response.allowance, True
                 keep_sent = _ignore if allowance < 0 else keep_sent
             try:
@@ -143,9 +146,9 @@ class Tap:
             if body:
                 kept = self._request
                 data = body if type(body) is bytes else bytes(body)
-                kept.keep(data, len(data) if not kept.chunks else kept.size + len(data))
+                kept.keep(data, len(data) + (kept.size if kept.chunks else 0))
             if not message.get("more_body"):
-                self._request_read = self._since(_clock())
+                self._request_read = int((_clock() - self._zero) * 1e9)
         elif kind == "http.disconnect":
             self._saw_disconnect()
 
@@ -160,29 +163,31 @@ class Tap:
         elif self._disconnect is None:
             self._disconnect = self._since(_clock())
 
-    def _see_closely(self, message: Message, now: float, size: int) -> tuple[bool, int]:
-        """Look at a message that is no plain chunk; a fault of our own is counted."""
-        try:
-            return self._saw_response(message, now, size)
-        except Exception as fault:  # noqa: BLE001 - capture may be broken, serving may not
-            self._recorder.count_error(fault)
-            if self._response.keep(b"", size):
-                self._times.append(now)
-            return True, size
+    def _saw_nothing(self, fault: Exception, now: float, size: int) -> bool:
+        """Count a fault of our own; the message counts as one without a body, and more is to come."""
+        self._recorder.count_error(fault)
+        if self._response.keep(b"", size):
+            self._times.append(now)
+        return True
 
     def _saw_response(self, message: Message, now: float, size: int) -> tuple[bool, int]:
         """Note any message on its way to the client: whether more is to come, and the bytes kept so far.
 
         Each adds one chunk (an empty one for a message without a body) and one time, until bytes are let go.
         """
-        more, data = True, b""
-        if message["type"] == "http.response.body":
-            more = bool(message.get("more_body"))
-            self._closing |= not more
-            body = message.get("body") or b""
-            data = body if type(body) is bytes else bytes(body)
-        elif message["type"] == "http.response.start":
+        kind, data, more = message["type"], None, True
+        if kind == "http.response.body":
+            data = message.get("body")
+            if not message.get("more_body"):
+                more, self._closing = False, True
+        elif kind == "http.response.start":
             self._saw_start(message, now)
+        if not data:
+            if self._response.allowance >= 0:
+                self._response.chunks.append(b"")
+                self._times.append(now)
+            return more, size
+        data = data if type(data) is bytes else bytes(data)
         if self._response.keep(data, size + len(data)):
             self._times.append(now)
             size += len(data)
@@ -194,7 +199,7 @@ class Tap:
             return
         self._start = self._since(now)
         status = message.get("status")
-        self._status = int(status) if isinstance(status, int) else None
+        self._status = status if type(status) is int else _plain_status(status)
         self._headers = message.get("headers") or ()
 
     def _sent_last(self, size: int) -> None:
@@ -281,6 +286,11 @@ class Tap:
             annotations,
             events,
         )
+
+
+def _plain_status(status: object) -> int | None:
+    """Return a status of an integer's kind (`http.HTTPStatus`) as a plain one; nothing for what is none."""
+    return int(status) if isinstance(status, int) else None
 
 
 def _ignore(_: float) -> None:
