@@ -72,7 +72,7 @@ def read_answer(exchange: RawExchange, content_type: str | None, coding: str | N
     kind = _kind(raw, content_type, flags)
     if kind == "none":
         return Answer("none", raw, frozenset(flags))
-    if kind == "events":
+    if kind == "events" or _are_objects(raw):
         return _read_events(exchange.dialect, raw, TokenTimes(chunks, exchange.response_times_ns), flags)
     return _read_object(exchange.dialect, raw, flags)
 
@@ -248,6 +248,12 @@ class _Stream:
             self.flags.add("lenient_response")
             self.halves = self.halves or found.halves
         return found.value
+
+
+def _are_objects(raw: bytes) -> bool:
+    """Whether a body that should be one object is several, one a line: a stream without its framing."""
+    end = raw.find(b"\n")
+    return end > 0 and raw[end : end + 64].lstrip().startswith(b'{"') and _is_object(raw[:end])
 
 
 def _is_object(line: bytes) -> bool:

@@ -42,7 +42,7 @@ _ATTEMPT = re.compile(r"\d+-\d+(?:-a(\d{1,9}))?", re.ASCII)
 """The rollout ids whose grammar names an attempt: task, rollout, and `-a<n>` from the second attempt on."""
 
 _TRACE = re.compile(
-    r"(?:00|(?!ff)[0-9a-f]{2}(?=.{53}(?:-|$)))-((?!0{32})[0-9a-f]{32})-((?!0{16})[0-9a-f]{16})-([0-9a-f]{2})(?:-.*)?",
+    r"(?!ff)(?:00(?=.{53}$)|[0-9a-f]{2}(?<!00))-((?!0{32})[0-9a-f]{32})-((?!0{16})[0-9a-f]{16})-([0-9a-f]{2})(?:-.*)?",
     re.ASCII,
 )
 """W3C Trace Context, version 00 and those to come: ids of zeros and version ff are invalid."""
@@ -105,6 +105,8 @@ def _facts(exchange: RawExchange, answer: Answer) -> Facts:
     status = exchange.status_code or 0
     told = answer.kind == "events" or (answer.kind == "json" and not answer.ended)
     said = answer.meaning.error or (answer.error if told or status >= FIRST_ERROR_STATUS else None)
+    if status >= FIRST_ERROR_STATUS and said is None and answer.kind == "events":
+        said = answer.stored
     return Facts(
         exchange=exchange,
         ended=answer.ended,

@@ -209,6 +209,15 @@ def test_a_200_that_is_something_else(dialect: str) -> None:
     assert (ended(empty), empty["response"]) == ((None, False), None)
 
 
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_a_refusal_that_is_written_as_a_stream(dialect: str) -> None:
+    """Case 26 (h)'s sibling: an error status with its object inside an event keeps code and text."""
+    for said_so in ({"error": {"message": "no", "code": "x"}}, {"detail": "no"}, {"message": "no"}):
+        fields = record(dialect, events(said_so), status_code=429)
+        assert (ended(fields), fields["error"]["source"]) == (("rate_limit", False), "provider")
+        assert dialect != "chat" or fields["error"]["message"] == "no"
+
+
 OWN_WAYS = {
     '{"object":"error","message":"no","type":"NotFoundError","code":404}': ("not_found", 404),
     '{"type":"error","error":{"type":"not_found_error","message":"no"}}': ("not_found", None),

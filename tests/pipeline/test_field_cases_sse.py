@@ -94,6 +94,22 @@ def test_events_without_the_empty_line_between_them(dialect: str) -> None:
     assert odd(fields) == {"unframed_event", "unterminated_event"}
 
 
+@pytest.mark.parametrize("kind", [b"application/x-ndjson", b"application/json", b"text/event-stream"])
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_objects_one_a_line(dialect: str, kind: bytes) -> None:
+    """A stream that is written as JSON lines is put together like any other; one object over lines stays one."""
+    lines = events(*OPENING[dialect], text(dialect, "a"), *CLOSING[dialect]).replace(b"data: ", b"")
+    headers = ((b"content-type", kind),)
+    for body in (lines, lines.replace(b"\n\n", b"\n"), lines.replace(b"\n\n", b"\r\n")):
+        fields = record(dialect, body, response_headers=headers)
+        assert (said(fields), fields["complete"], fields["stream"]) == ("a", True, True)
+        assert "unframed_event" in fields["flags"]
+        assert fields["response_raw"] is None
+    pretty = json.dumps(json.loads(whole(dialect, "a")), indent=1).encode()
+    fields = record(dialect, pretty, response_headers=headers)
+    assert (said(fields), fields["stream"]) == ("a", False)
+
+
 @pytest.mark.parametrize("nothing", [b"data:\n\n", b"data: null\n\n", b'data: ""\n\n'])
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_events_that_say_nothing(dialect: str, nothing: bytes) -> None:
