@@ -7,65 +7,19 @@ else to stderr, so that a pipe gets answers only.
 import io
 import os
 import sys
-from argparse import ArgumentParser, ArgumentTypeError, Namespace, RawDescriptionHelpFormatter
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from argparse import ArgumentParser, RawDescriptionHelpFormatter
+from collections.abc import Mapping, Sequence
+from typing import Final
 
 from pipeline.version import __version__
 
-from . import commands
+from . import commands, debugging
+from .arguments import DIRECTORY, JSON, ROLLOUT, Command, Option, interval, seconds, status
 from .commands import INTERRUPTED, PIPE_CLOSED, USAGE, CommandError
 from .errors import CaptureConfigError
+from .reassembly import PATHS
+from .schema import SCHEMAS
 from .wording import plain
-
-Run = Callable[[Namespace, Mapping[str, str]], int]
-
-
-class Option(NamedTuple):
-    """One argument of a command, as argparse takes it."""
-
-    flag: str
-    how: Mapping[str, Any]
-
-
-class Command(NamedTuple):
-    """One command: what it is for, in a line and at length, and examples to copy."""
-
-    run: Run
-    summary: str
-    description: str
-    examples: Sequence[str]
-    options: Sequence[Option]
-
-
-def _seconds(text: str) -> float:
-    """Read a number of seconds, 0 or more."""
-    try:
-        value = float(text)
-    except ValueError:
-        value = -1.0
-    if not 0 <= value < float("inf"):
-        raise ArgumentTypeError(f"{text!r} is no number of seconds, 0 or more")
-    return value
-
-
-def _interval(text: str) -> float:
-    """Read a number of seconds that is worth waiting for."""
-    return max(_seconds(text), 0.1)
-
-
-DIRECTORY: Final = Option(
-    "--directory",
-    {
-        "metavar": "DIR",
-        "help": "where the records are; default: CAPTURE_DIRECTORY, or the CAPTURE_CONFIG file",
-    },
-)
-JSON: Final = Option("--json", {"action": "store_true", "help": "print JSON for programs and nothing else"})
-ROLLOUT: Final = Option(
-    "rollout",
-    {"metavar": "ROLLOUT", "help": "a rollout's id; for calls that named none, what `capture ls` calls them"},
-)
 
 COMMANDS: Final[Mapping[str, Command]] = {
     "demo": Command(
@@ -129,7 +83,7 @@ COMMANDS: Final[Mapping[str, Command]] = {
                     "metavar": "SECONDS",
                     "nargs": "?",
                     "const": 2.0,
-                    "type": _interval,
+                    "type": interval,
                     "help": "again every so many seconds (2), until Ctrl-C; with --json a line each time",
                 },
             ),
@@ -151,7 +105,7 @@ COMMANDS: Final[Mapping[str, Command]] = {
             ),
             Option(
                 "--timeout",
-                {"metavar": "S", "type": _seconds, "default": 30.0, "help": "seconds to wait at most (30)"},
+                {"metavar": "S", "type": seconds, "default": 30.0, "help": "seconds to wait at most (30)"},
             ),
             DIRECTORY,
             JSON,
@@ -169,6 +123,63 @@ COMMANDS: Final[Mapping[str, Command]] = {
             "capture config --json | jq '.[] | select(.source != \"default\")'",
         ),
         (JSON,),
+    ),
+    "reassemble": Command(
+        debugging.reassemble,
+        "show what the bytes of a response amount to, and what is odd about them",
+        "Read the body of one response from stdin, an event stream or a JSON object, and show what a record would\n"
+        "hold: the response as it would have come unstreamed, how it ended, what it used, and each oddity with what\n"
+        "it means. For finding out why a server's stream is not read as it should be.\n\n"
+        "Exit codes: 0 the response is complete and nothing of it is lost; 1 it is not; 2 wrong arguments.",
+        (
+            "capture reassemble --dialect chat < stream.txt",
+            "capture reassemble --dialect messages --json < stream.txt | jq .response",
+            "capture reassemble --dialect responses --content-encoding gzip < stream.gz",
+        ),
+        (
+            Option(
+                "--dialect",
+                {"choices": tuple(PATHS), "required": True, "help": "the wire format of the model API"},
+            ),
+            Option(
+                "--content-type",
+                {"metavar": "TYPE", "help": "the header it came with; default: what the first bytes say"},
+            ),
+            Option(
+                "--content-encoding", {"metavar": "CODING", "help": "gzip, deflate, br or zstd, if coded"}
+            ),
+            Option(
+                "--status",
+                {
+                    "metavar": "N",
+                    "type": status,
+                    "default": 200,
+                    "help": "the HTTP status it came with (200)",
+                },
+            ),
+            JSON,
+        ),
+    ),
+    "schema": Command(
+        debugging.schema,
+        "print the JSON Schema of what is stored",
+        "Print the JSON Schema of a record's line, for readers in other languages. It allows members it does not\n"
+        "know: fields are added over time, never removed or retyped.\n\n"
+        "Exit codes: 0; 2 wrong arguments.",
+        ("capture schema", "capture schema model-call-1 > model-call-1.json"),
+        (
+            Option(
+                "name",
+                {
+                    "metavar": "NAME",
+                    "nargs": "?",
+                    "choices": tuple(SCHEMAS),
+                    "default": "model-call-1",
+                    "help": f"one of: {', '.join(SCHEMAS)} (model-call-1)",
+                },
+            ),
+            JSON,
+        ),
     ),
 }
 

@@ -55,7 +55,7 @@ def _member(label: str, item: Any, depth: int) -> Iterator[str]:  # noqa: ANN401
         yield label
         yield from lines(item, depth)
     elif isinstance(item, str) and "\n" in item:
-        yield f"{label} |".strip()
+        yield f"{label} |" if label else "|"
         yield from ("  " * depth + plain(line, keep="\t") for line in item.split("\n"))
     else:
         yield f"{label} {_scalar(item)}" if label else _scalar(item)

@@ -52,7 +52,7 @@ def test_every_command_teaches(name: str, capsys: Capsys) -> None:
     assert "--json" in said
     for example in COMMANDS[name].examples:
         assert f"  {example}\n" in said
-        words = re.split(r" [|&]", example)[0].split()
+        words = re.split(r" [|&<>]", example)[0].split()
         parser().parse_args(words[words.index("capture") + 1 :])
 
 

@@ -82,3 +82,8 @@ def _finite(value: Any) -> Any:  # noqa: ANN401 - whatever JSON holds
     if isinstance(value, list):
         return [_finite(item) for item in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def test_a_nested_text_keeps_its_indentation() -> None:
+    """The name in front of a text of several lines stands under its parent."""
+    assert list(lines({"a": {"text": "x\ny"}})) == ["a:", "  text: |", "    x", "    y"]
