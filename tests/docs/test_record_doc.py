@@ -9,8 +9,8 @@ import pytest
 
 from pipeline import gaps, record
 from pipeline.dialects.base import FINISH
-from pipeline.flags import FLAGS
 from pipeline.error_codes import CODES, KIND_CATEGORIES
+from pipeline.flags import FLAGS
 from pipeline.provider_error import classify_status
 from tests.docs.blocks import ROOT, rows
 

@@ -22,7 +22,8 @@ def at(path: tuple[str | int, ...], value: Any) -> Any:  # noqa: ANN401 - any JS
 def test_prompt_ids_are_found_everywhere(path: tuple[str | int, ...]) -> None:
     """Wherever the table says, the prompt's token ids are found; what is no list of ids is passed over."""
     assert read_tokens(at(path, [1, 2])) == ({"prompt_ids": [1, 2]}, None)
-    for other in ([1, "2"], "12", 7, {}, [-1], None):
+    others: list[Any] = [[1, "2"], "12", 7, {}, [-1], None]
+    for other in others:
         assert read_tokens(at(path, other)) == (None, None)
 
 
@@ -57,7 +58,13 @@ def test_weights_are_found_everywhere(path: tuple[str | int, ...]) -> None:
     """Spans win over a single version, which is one span without bounds; null and nonsense are no version."""
     assert read_tokens(at(path, {"weight_version": "v2", "weight_versions": SPANS}))[1] == SPANS
     assert read_tokens(at(path, {"weight_version": 3}))[1] == [{"version": 3}]
-    for told in ({"weight_version": None}, {"weight_version": {}}, {"weight_versions": [7]}, {"x": 1}):
+    nonsense: list[Json] = [
+        {"weight_version": None},
+        {"weight_version": {}},
+        {"weight_versions": [7]},
+        {"x": 1},
+    ]
+    for told in nonsense:
         assert read_tokens(at(path, told))[1] is None
 
 
