@@ -10,21 +10,22 @@ from typing import Any
 from pipeline.dialects.base import (
     Json,
     Mark,
-    Meaning,
     Pieces,
     Reassembler,
     as_index,
     as_list,
     as_text,
-    follow,
     is_reason,
-    normal_finish,
-    own_error,
     report,
-    tool_call,
 )
+from pipeline.dialects.completion import thoughts
 from pipeline.dialects.merge import merge_member, merge_text
-from pipeline.dialects.quirks import LAST_WINS, REASONING, SILENT_EVENTS, USAGE_PATHS
+from pipeline.dialects.quirks import (
+    LAST_WINS,
+    REASONING,
+    REASONING_LISTS,
+    SILENT_EVENTS,
+)
 from pipeline.dialects.toolcalls import ToolCalls
 
 NOTHING, CONTENT, REASONED = Mark.NOTHING, Mark.CONTENT, Mark.REASONING
@@ -193,8 +194,7 @@ class _Choice:
                 mark |= self._merge_tools(value)
             else:
                 merge_member(message, key, value, self._flags)
-                if value and key in _CONTENT:
-                    mark |= CONTENT
+                mark |= _mark(key, value) if value else NOTHING
         return mark
 
     def _merge_tools(self, value: Any) -> int:  # noqa: ANN401 - whatever the provider put there
@@ -239,64 +239,14 @@ class _Choice:
             self.fields[key] = value
 
 
+def _mark(key: str, value: Any) -> int:  # noqa: ANN401 - whatever the provider put there
+    """Say what a member that is no text brings: parts of content may be nothing but thinking."""
+    if key in REASONING_LISTS:
+        return REASONED
+    if key not in _CONTENT:
+        return NOTHING
+    parts = as_list(value)
+    return REASONED if parts and all(thoughts(part) for part in parts) else CONTENT
+
+
 _CONTENT = frozenset({"content", "refusal", "audio", "function_call"})
-
-
-def read(response: Json) -> Meaning:
-    """Say what a `chat.completion` means; `error` where it is the provider's error instead."""
-    choices = as_list(response.get("choices"))
-    choice = next((one for one in choices if one.get("index") in (0, None)), choices[0] if choices else {})
-    message = choice.get("message")
-    message = message if isinstance(message, dict) else {}
-    calls = [_tool_call(call) for call in _calls(message)]
-    reason = as_text(choice.get("finish_reason"))
-    reason = reason if is_reason(reason) else None
-    failed = reason == "error"
-    finish = "refusal" if message.get("refusal") and reason == "stop" else normal_finish(reason)
-    return Meaning(
-        model=as_text(response.get("model")),
-        response_id=as_text(response.get("id")),
-        choices=len(choices) if choices else None,
-        finish=finish,
-        finish_reason=reason,
-        tool_calls=[call for call, _ in calls] or None,
-        reasoning=_reasoning(message),
-        usage=_usage(response),
-        error=own_error(response) or choice.get("error"),
-        failed=failed,
-        invalid_arguments=not all(valid for _, valid in calls),
-    )
-
-
-def _calls(message: Json) -> list[Json]:
-    legacy = message.get("function_call")
-    return as_list(message.get("tool_calls")) + (
-        [{"function": legacy, "type": "function"}] if isinstance(legacy, dict) else []
-    )
-
-
-def _tool_call(call: Json) -> Any:  # noqa: ANN401 - see tool_call
-    kind = as_text(call.get("type")) or ("custom" if call.get("custom") else "function")
-    detail = call.get(kind)
-    detail = detail if isinstance(detail, dict) else {}
-    return tool_call(call.get("id"), detail.get("name"), detail.get("arguments", detail.get("input")), kind)
-
-
-def _reasoning(message: Json) -> str | None:
-    for key in REASONING:
-        if text := as_text(message.get(key)):
-            return text
-    parts = [text for part in as_list(message.get("content")) for text in _thoughts(part)]
-    return "\n".join(parts) or None
-
-
-def _thoughts(part: Json) -> list[str]:
-    thinking = part.get("thinking")
-    if isinstance(thinking, str):
-        return [thinking]
-    return [text for piece in as_list(thinking) if (text := as_text(piece.get("text")))]
-
-
-def _usage(response: Json) -> Json | None:
-    found = (follow(response, path) for path in USAGE_PATHS)
-    return next((usage for usage in found if isinstance(usage, dict)), None)

@@ -72,6 +72,8 @@ class MessagesReassembler(Reassembler):
             self.flags.add("after_terminal")
         if kind == "content_block_delta":
             return self._delta(data)
+        if kind == "content_block_start":
+            return self._block_start(data)
         handler = _HANDLERS.get(kind)
         if handler is not None:
             handler(self, data)
@@ -112,16 +114,20 @@ class MessagesReassembler(Reassembler):
         self._blocks.append((index, block))
         return block
 
-    def _block_start(self, data: Json) -> None:
+    def _block_start(self, data: Json) -> int:
         fields = data.get("content_block")
         if not isinstance(fields, dict):
             self.flags.add("unexpected_shape")
-            return
+            return Mark.NOTHING
         index = as_index(data.get("index"))
         if index is None or index in self._by_index:
             self.flags.add("repeated_index")
             index = self._last + 1 if index is None else index
         self._open(index, fields)
+        if fields.get("thinking") or fields.get("type") == "redacted_thinking":
+            return Mark.REASONING
+        is_call = (as_text(fields.get("type")) or "").endswith("tool_use")
+        return Mark.CONTENT if is_call or fields.get("text") else Mark.NOTHING
 
     def _block_stop(self, data: Json) -> None:
         block = self._by_index.get(self._place(data))
@@ -217,7 +223,6 @@ _EVENT_MEMBERS = frozenset({"type", "delta", "usage", "index"})
 
 _HANDLERS = {
     "message_start": MessagesReassembler._start,  # noqa: SLF001 - the table of this very class
-    "content_block_start": MessagesReassembler._block_start,  # noqa: SLF001
     "content_block_stop": MessagesReassembler._block_stop,  # noqa: SLF001
     "message_delta": MessagesReassembler._message_delta,  # noqa: SLF001
     "message_stop": MessagesReassembler._stop,  # noqa: SLF001

@@ -30,6 +30,12 @@ REASONING: dict[str, str] = {
 }
 """Members of a chat delta that hold reasoning, in order of preference where both say the same."""
 
+REASONING_LISTS: dict[str, str] = {
+    "reasoning_details": "OpenRouter, MiniMax: `text` or `summary` of each detail",
+    "thinking_blocks": "LiteLLM's form of Anthropic's thinking blocks: `thinking` of each",
+}
+"""Members of a chat message that hold reasoning as a list, where no member holds it as text."""
+
 LAST_WINS: dict[str, str] = {
     "system_fingerprint": "the OpenAI SDK keeps the last one",
     "moderation": "the OpenAI SDK keeps the last one",

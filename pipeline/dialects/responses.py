@@ -82,7 +82,7 @@ class ResponsesReassembler(Reassembler):
             self._error = data.get("error") or {key: item for key, item in data.items() if key != "type"}
             self._ended = True
         elif kind.startswith("response.output_item."):
-            self._output_item(data, done=kind.endswith(".done"))
+            return self._output_item(data, done=kind.endswith(".done"))
         else:
             return self._inside(kind, data)
         return Mark.NOTHING
@@ -112,17 +112,20 @@ class ResponsesReassembler(Reassembler):
         self._closed = self._closed or terminal
         self._ended = self._ended or terminal
 
-    def _output_item(self, data: Json, *, done: bool) -> None:
+    def _output_item(self, data: Json, *, done: bool) -> int:
+        """Take in an item that opens or closes; the call of a tool is content from its opening on."""
         fields = data.get("item")
         if not isinstance(fields, dict):
-            return
+            return Mark.NOTHING
         item_id = as_text(fields.get("id"))
         index = self._place(data, item_id)
         if index is None or (index in self._items and not done):
             if index is not None:
                 self.flags.add("repeated_index")
             index = self._last + 1
+        is_call = not done and (as_text(fields.get("type")) or "").endswith("_call")
         self._put(index, item_id, fields).done = done
+        return Mark.CONTENT if is_call else Mark.NOTHING
 
     def _put(self, index: int, item_id: str | None, fields: Json) -> Item:
         item = self._items[index] = Item(fields)
@@ -200,6 +203,7 @@ class ResponsesReassembler(Reassembler):
             self._doubts.add("unexpected_shape")
             return Mark.NOTHING
         if done:
+            mark = delta.mark if text and not target.get(delta.field) else Mark.NOTHING
             target[delta.field] = text
             item.fields |= {
                 key: data[key]

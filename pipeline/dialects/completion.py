@@ -1,0 +1,84 @@
+"""A `chat.completion`, streamed or not, to what it means in the record's words.
+
+Choice 0 speaks for the answer. Tool calls come in three shapes (function, custom, the legacy single call), reasoning
+under several names and in several lists; the tables of `quirks` say which.
+"""
+
+from typing import Any
+
+from pipeline.dialects.base import (
+    Json,
+    Meaning,
+    as_list,
+    as_text,
+    follow,
+    is_reason,
+    normal_finish,
+    own_error,
+    tool_call,
+)
+from pipeline.dialects.quirks import REASONING, REASONING_LISTS, USAGE_PATHS
+
+
+def read(response: Json) -> Meaning:
+    """Say what a `chat.completion` means; `error` where it is the provider's error instead."""
+    choices = as_list(response.get("choices"))
+    choice = next((one for one in choices if one.get("index") in (0, None)), choices[0] if choices else {})
+    message = choice.get("message")
+    message = message if isinstance(message, dict) else {}
+    calls = [_tool_call(call) for call in _calls(message)]
+    reason = as_text(choice.get("finish_reason"))
+    reason = reason if is_reason(reason) else None
+    failed = reason == "error"
+    finish = "refusal" if message.get("refusal") and reason == "stop" else normal_finish(reason)
+    return Meaning(
+        model=as_text(response.get("model")),
+        response_id=as_text(response.get("id")),
+        choices=len(choices) if choices else None,
+        finish=finish,
+        finish_reason=reason,
+        tool_calls=[call for call, _ in calls] or None,
+        reasoning=_reasoning(message),
+        usage=_usage(response),
+        error=own_error(response) or choice.get("error"),
+        failed=failed,
+        invalid_arguments=not all(valid for _, valid in calls),
+    )
+
+
+def _calls(message: Json) -> list[Json]:
+    legacy = message.get("function_call")
+    return as_list(message.get("tool_calls")) + (
+        [{"function": legacy, "type": "function"}] if isinstance(legacy, dict) else []
+    )
+
+
+def _tool_call(call: Json) -> Any:  # noqa: ANN401 - see tool_call
+    kind = as_text(call.get("type")) or ("custom" if call.get("custom") else "function")
+    detail = call.get(kind)
+    detail = detail if isinstance(detail, dict) else {}
+    return tool_call(call.get("id"), detail.get("name"), detail.get("arguments", detail.get("input")), kind)
+
+
+def _reasoning(message: Json) -> str | None:
+    for key in REASONING:
+        if text := as_text(message.get(key)):
+            return text
+    parts = [part for key in ("content", *REASONING_LISTS) for part in as_list(message.get(key))]
+    return "\n".join(text for part in parts for text in thoughts(part)) or None
+
+
+def thoughts(part: Json) -> list[str]:
+    """Return the texts of reasoning in one part of a message's list."""
+    thinking = part.get("thinking")
+    kind = as_text(part.get("type")) or ""
+    if thinking is None and kind.startswith("reasoning"):
+        thinking = part.get("text") or part.get("summary")
+    if isinstance(thinking, str):
+        return [thinking]
+    return [text for piece in as_list(thinking) if (text := as_text(piece.get("text")))]
+
+
+def _usage(response: Json) -> Json | None:
+    found = (follow(response, path) for path in USAGE_PATHS)
+    return next((usage for usage in found if isinstance(usage, dict)), None)
