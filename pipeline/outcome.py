@@ -145,7 +145,8 @@ _RETRYABLE = {
 
 def judge(facts: Facts, headers: dict[str, str]) -> Outcome:
     """Apply the rules. `headers` are the response's, in lower case: they may say when to come back."""
-    said = read_error(facts.error, facts.status)
+    wrong = bool(facts.error) or facts.status >= FIRST_ERROR_STATUS
+    said = read_error(facts.error, facts.status) if wrong else ProviderError()
     name, rule = next((name, rule) for name, rule in RULES.items() if rule.holds(facts))
     category = rule.category(facts, said)
     complete = name == "whole" and not facts.cut and not facts.pending

@@ -126,6 +126,8 @@ SAMPLING = (
 """Members of a request that steer how the answer is made, those of open model servers included; copied into
 `sampling` as they came. What the answer is about (messages, input, tools) is not among them."""
 
+_STEERING = frozenset(SAMPLING)
+
 
 class Request(NamedTuple):
     """What a request says. `stored` goes into the line; `raw` is the body, its coding undone if it could be."""
@@ -175,5 +177,5 @@ def _read(raw: bytes, flags: set[str]) -> Request:
         flags=frozenset(flags),
         model=model if isinstance(model, str) else None,
         stream=stream if isinstance(stream, bool) else None,
-        sampling={name: value[name] for name in SAMPLING if name in value} or None,
+        sampling={name: item for name, item in value.items() if name in _STEERING} or None,
     )
