@@ -4,6 +4,7 @@ import asyncio
 import os
 import signal
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -34,7 +35,7 @@ def release(pids: list[int]) -> None:
     [{"queue_max_events": 100}, {"queue_max_bytes": 5_000_000, "batch_max_bytes": 1_000_000}],
     ids=["events", "bytes"],
 )
-def test_the_bound_holds_and_every_drop_is_a_gap(tmp_path: Path, bounds: dict[str, int]) -> None:
+def test_the_bound_holds_and_every_drop_is_a_gap(tmp_path: Path, bounds: dict[str, Any]) -> None:
     """With a stopped worker the queue stays in its bound; each call is then a record or a gap, none twice."""
     config = CaptureConfig(
         enabled=True, directory=tmp_path, batch_max_records=50, flush_interval_ms=5, **bounds
