@@ -227,6 +227,16 @@ def own_error(response: Json) -> Any:  # noqa: ANN401 - whatever the provider pu
     return None
 
 
+def event_error(kind: str, data: Json) -> Any:  # noqa: ANN401 - whatever the provider put there
+    """Return the error that an event of a typed dialect is, null if it is none: by its type, its member, or neither.
+
+    Frameworks write what they raise as an object without a type, that says no more than `detail` or `message`.
+    """
+    if kind == "error" or data.get("error"):
+        return data.get("error") or {key: item for key, item in data.items() if key != "type"}
+    return data if not kind and (data.get("detail") or data.get("message")) else None
+
+
 def as_text(value: Any) -> str | None:  # noqa: ANN401 - whatever the provider put there
     """Return a text that says something, else null."""
     return value if isinstance(value, str) and value else None

@@ -15,6 +15,7 @@ from pipeline.dialects.base import (
     as_index,
     as_list,
     as_text,
+    event_error,
     is_reason,
     report,
 )
@@ -46,8 +47,12 @@ class ChatReassembler(Reassembler):
     def event(self, name: str, data: Json) -> int:
         """Take in one chunk, or an error in a chunk's place."""
         choices = data.pop("choices", None)
-        if choices is None and (name in SILENT_EVENTS or as_text(data.get("type")) in SILENT_EVENTS):
-            return Mark.SILENT
+        if choices is None:
+            kind = as_text(data.get("type")) or name
+            if kind in SILENT_EVENTS:
+                return Mark.SILENT
+            if "object" not in data and "id" not in data:
+                self._error = self._error or event_error(kind, data)
         if self._ended:
             self.flags.add("after_terminal")
         if name or data != self._last:

@@ -19,6 +19,7 @@ from pipeline.dialects.base import (
     as_index,
     as_list,
     as_text,
+    event_error,
     follow,
     normal_finish,
     own_error,
@@ -77,8 +78,8 @@ class MessagesReassembler(Reassembler):
         handler = _HANDLERS.get(kind)
         if handler is not None:
             handler(self, data)
-        elif kind == "error" or data.get("error"):
-            self._error = data.get("error") or {key: item for key, item in data.items() if key != "type"}
+        elif (error := event_error(kind, data)) is not None:
+            self._error = error
         else:
             self.flags.add("unknown_event")
         return Mark.NOTHING

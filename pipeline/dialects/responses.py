@@ -15,6 +15,7 @@ from pipeline.dialects.base import (
     append_text,
     as_index,
     as_text,
+    event_error,
 )
 from pipeline.dialects.items import (
     DELTAS,
@@ -78,8 +79,8 @@ class ResponsesReassembler(Reassembler):
         self._check_number(data.get("sequence_number"))
         if kind in _LIFECYCLE:
             self._lifecycle(kind, data.get("response"))
-        elif kind == "error" or (data.get("error") and "response" not in data):
-            self._error = data.get("error") or {key: item for key, item in data.items() if key != "type"}
+        elif "response" not in data and (error := event_error(kind, data)) is not None:
+            self._error = error
             self._ended = True
         elif kind.startswith("response.output_item."):
             return self._output_item(data, done=kind.endswith(".done"))

@@ -124,7 +124,7 @@ TOOL_CALLS: dict[str, tuple[list[dict[str, Any]], list[tuple[Any, Any, Any]]]] =
 
 @pytest.mark.parametrize("name", TOOL_CALLS)
 def test_tool_calls_are_told_apart(name: str) -> None:
-    """Fragments reach the call that they belong to, whatever a server does with indexes, ids and names."""
+    """Cases 6, 7 and S8: fragments reach their call, whatever a server does with indexes, ids and names."""
     chunks, expected = TOOL_CALLS[name]
     fields = record("chat", events(*chunks, delta("tool_calls"), done=True))
     assert calls(fields) == expected
