@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 
     from .annotate import CurrentExchange, current
     from .config import CaptureConfig
-    from .errors import CaptureConfigError, CaptureError
+    from .errors import CaptureConfigError, CaptureError, NoCallsError, UncorrelatedCallError
     from .install import install
     from .middleware import CaptureMiddleware
     from .status import InFlight, ServerStatus, Status
-    from .store import CaptureStore, PendingCall, Settled, StoredRecord
+    from .store import CaptureStore, Cleared, PendingCall, Settled, StoredRecord
 
 __all__ = [  # noqa: RUF022 - grouped by who needs them
     # The server side.
@@ -42,12 +42,15 @@ __all__ = [  # noqa: RUF022 - grouped by who needs them
     "Settled",
     "PendingCall",
     "Gap",
+    "Cleared",
     "Status",
     "ServerStatus",
     "InFlight",
     # What is raised.
     "CaptureError",
     "CaptureConfigError",
+    "NoCallsError",
+    "UncorrelatedCallError",
     "__version__",
 ]
 
@@ -63,11 +66,14 @@ _HOMES = {
     "Settled": "capture.store",
     "PendingCall": "capture.store",
     "Gap": "pipeline.gaps",
+    "Cleared": "capture.store",
     "Status": "capture.status",
     "ServerStatus": "capture.status",
     "InFlight": "capture.status",
     "CaptureError": "capture.errors",
     "CaptureConfigError": "capture.errors",
+    "NoCallsError": "capture.errors",
+    "UncorrelatedCallError": "capture.errors",
 }
 
 

@@ -21,6 +21,22 @@ class CaptureConfigError(CaptureError, ValueError):
         return type(self), (self.problems,)
 
 
+class NoCallsError(CaptureError, LookupError):
+    """A rollout that should have calls has none. `rollout_id` names it; the text says what is there instead."""
+
+    def __init__(self, rollout_id: str, said: str) -> None:
+        self.rollout_id = rollout_id
+        self.said = said
+        super().__init__(f"rollout {rollout_id} has no recorded call: {said}")
+
+    def __reduce__(self) -> tuple[type["NoCallsError"], tuple[str, str]]:
+        return type(self), (self.rollout_id, self.said)
+
+
+class UncorrelatedCallError(CaptureError, LookupError):
+    """A client that must name a rollout was about to make a call outside of any."""
+
+
 def _joined(problems: tuple[str, ...]) -> str:
     if len(problems) == 1:
         return problems[0]

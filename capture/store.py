@@ -1,4 +1,4 @@
-"""`CaptureStore`: the directory of record files, for reading.
+"""`CaptureStore`: the directory of record files, for reading, and for clearing before a fresh run.
 
 Needs no server and shares no memory with one but the ledger files. Nothing it finds raises: a damaged line is
 counted, a missing call is a gap, and `settle` returns at its timeout with the names of what is pending.
@@ -12,12 +12,15 @@ from pathlib import Path
 import anyio
 import anyio.to_thread
 
+from pipeline import clearing
 from pipeline import gaps as gap_files
 from pipeline.account import held_gaps
+from pipeline.clearing import Cleared
 from pipeline.gaps import GAP_SUFFIX, RECORD_SUFFIX, Gap
 from pipeline.settling import PendingCall, Settled, Settling
 from pipeline.stems import stem_of
 
+from .absence import absence
 from .following import Following, aread_bytes
 from .reading import (
     Reading,
@@ -31,7 +34,7 @@ from .reading import (
 )
 from .status import Status, read_status
 
-__all__ = ["CaptureStore", "PendingCall", "Settled", "StoredRecord"]
+__all__ = ["CaptureStore", "Cleared", "PendingCall", "Settled", "StoredRecord"]
 
 FIRST_POLL_S = 0.002
 LONGEST_POLL_S = 0.05
@@ -50,10 +53,7 @@ class CaptureStore:
         rollout it waits for the calls whose response is over, in all rollouts, and not for open ones.
         """
         with closing(self._settling(rollout_id)) as settling:
-            wait_s = FIRST_POLL_S
-            while not settling.poll() and (left := timeout - settling.waited_s) > 0:
-                time.sleep(min(wait_s, left))
-                wait_s = min(wait_s * 2, LONGEST_POLL_S)
+            self._wait(settling, timeout)
             return settling.result(self.gaps(rollout_id))
 
     async def asettle(self, rollout_id: str | None = None, timeout: float = 30.0) -> Settled:  # noqa: ASYNC109 - it never raises
@@ -65,6 +65,45 @@ class CaptureStore:
                 await anyio.sleep(min(wait_s, left))
                 wait_s = min(wait_s * 2, LONGEST_POLL_S)
             return settling.result(await in_thread(self.gaps, rollout_id))
+
+    def expect(self, rollout_id: str, timeout: float = 30.0) -> Settled:
+        """Do what `settle` does for a rollout that must have calls.
+
+        Raises `NoCallsError`, which says what is there instead, where it has neither records nor gaps nor calls on
+        their way: its calls went elsewhere, or were never made.
+        """
+        settled = self.settle(rollout_id, timeout)
+        if not (settled.pending or settled.gaps or self.read_available(rollout_id).records):
+            raise absence(self, rollout_id)
+        return settled
+
+    async def aexpect(self, rollout_id: str, timeout: float = 30.0) -> Settled:  # noqa: ASYNC109 - as `asettle`
+        """Do what `expect` does, without holding up the event loop; asyncio and trio."""
+        settled = await self.asettle(rollout_id, timeout)
+        return settled if settled.pending else await anyio.to_thread.run_sync(self.expect, rollout_id, 0.0)
+
+    def clear(self, rollout_ids: Iterable[str], timeout: float = 5.0) -> Cleared:
+        """Remove the files of rollouts before a fresh run; nothing of the calls that had started comes back.
+
+        Calls that are on their way are waited for, at most `timeout` seconds in all; those that are not finished then
+        are fenced off: they are served to their end and recorded nowhere. Clear before the first call of the new run:
+        a call that starts while this runs may be on either side. Must run on the host of the servers. Raises OSError
+        where the directory cannot be written, and TypeError for a single id in place of several.
+        """
+        if isinstance(rollout_ids, str):
+            raise TypeError("clear takes several rollout ids; for one, give [rollout_id]")
+        stems = {stem_of(rollout_id): rollout_id for rollout_id in rollout_ids}
+        self._finish(stems, time.monotonic() + timeout)
+        found = clearing.present(self.directory, stems)
+        fenced = [call_id for stem in found for call_id in sorted(clearing.clear(self.directory, stem))]
+        if found:
+            clearing.end_clear(self.directory)
+        removed = tuple(stems[stem] for stem in found)
+        return Cleared(removed, tuple(fenced), tuple(clearing.unaccountable(self.directory)))
+
+    async def aclear(self, rollout_ids: Iterable[str], timeout: float = 5.0) -> Cleared:  # noqa: ASYNC109 - as `asettle`
+        """Do what `clear` does, without holding up the event loop; asyncio and trio."""
+        return await anyio.to_thread.run_sync(self.clear, rollout_ids, timeout)
 
     def read(self, rollout_id: str) -> list[StoredRecord]:
         """Return a rollout's readable records, by `completed_at`, then by line; empty where there are none."""
@@ -140,6 +179,19 @@ class CaptureStore:
         reading = parse_records(text)
         reading = Reading(reading.records, reading.damaged + torn)
         return with_notes(reading, read_bytes(gap_files.note_path(self.directory, stem)))
+
+    def _finish(self, stems: Iterable[str], deadline: float) -> None:
+        """Let the calls of these rollouts that are on their way end, as far as there is time."""
+        for stem in clearing.unfinished(self.directory).keys() & set(stems):
+            with closing(Settling(self.directory, stem, time.monotonic)) as settling:
+                self._wait(settling, deadline - time.monotonic())
+
+    @staticmethod
+    def _wait(settling: Settling, timeout: float) -> None:
+        wait_s = FIRST_POLL_S
+        while not settling.poll() and (left := timeout - settling.waited_s) > 0:
+            time.sleep(min(wait_s, left))
+            wait_s = min(wait_s * 2, LONGEST_POLL_S)
 
     def _scan(self, stem: str) -> Scan:
         text, torn = self._text(stem)

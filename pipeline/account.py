@@ -15,6 +15,7 @@ from filelock import lock_descriptor, unlock_descriptor
 
 from . import places, slots
 from .exhausted import raise_if_exhausted
+from .fences import Fences
 from .gaps import DROPPED, FAILED, LOST, Gap
 from .settings import ServerIdentity
 from .slots import SlotView
@@ -28,6 +29,10 @@ class Call(NamedTuple):
 
     segment: int
     view: SlotView
+
+    def held_by(self, fences: Fences) -> bool:
+        """Whether its rollout was cleared, so that it belongs to no run any more."""
+        return fences.hold(self.view.stem, self.view.call_id.hex())
 
 
 class LedgerView:
@@ -177,11 +182,16 @@ def _ledgers_in(folder: Path) -> list[Path]:
 def held_gaps(directory: Path, stem: str | None = None) -> list[tuple[str, Gap]]:
     """Return the dropped and failed calls whose gap line is still on its way to its file, with their stems."""
     found: list[tuple[str, Gap]] = []
+    fences = Fences(directory)
     for path in ledger_paths(directory):
         if (ledger := LedgerView.open(path)) is None:
             continue
         calls = ledger.calls((slots.DROPPED, slots.FAILED))
-        found += [(call.view.stem, gap_of(call)) for call in calls if stem in (None, call.view.stem)]
+        found += [
+            (call.view.stem, gap_of(call))
+            for call in calls
+            if stem in (None, call.view.stem) and not call.held_by(fences)
+        ]
         ledger.close()
     return found
 

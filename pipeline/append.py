@@ -4,6 +4,7 @@ Blocking, one function from paths and lines to bytes on disk; a worker calls it.
 descriptor, taken without blocking in a loop here: a blocking `flock` has no time limit, and the library's own
 loop polls too seldom, so that writers starve behind one that syncs inside. A line that was begun and cannot be
 finished is cut off again; a tail that somebody else left without its LF gets one, so the next line stands alone.
+Lines of calls that a fence holds back, because their rollout was cleared, are left out.
 """
 
 import errno
@@ -11,13 +12,14 @@ import os
 import random
 import time
 from collections.abc import Iterable, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 from filelock import lock_descriptor, unlock_descriptor
 
+from .fences import outside
 from .gaps import LINE_START, LINE_START_BYTES, call_id_of
 
 if TYPE_CHECKING:
@@ -26,7 +28,7 @@ if TYPE_CHECKING:
 FIRST_WAIT_S = 0.001
 LONGEST_WAIT_S = 0.02
 """A writer holds a file's lock for well under a millisecond, so waits start short and stay short."""
-REOPEN_TRIES = 8
+REOPEN_TRIES = 20
 """A path replaced so often between open and lock is being fought over; the fault is reported instead."""
 _READ_BYTES = 1 << 20
 
@@ -48,17 +50,20 @@ def append(
     """Append whole lines to `path` under its lock; they are durable once the answer's descriptor is synced.
 
     `lines` carry no LF; each begins with its call id where `resent` is set: those whose call is in the file
-    already, whole, are skipped. Raises `Busy` where the lock was not free within `patience_s` seconds, and
-    OSError where the file cannot be opened or written; then the file is as it was.
+    already, whole, are skipped. So are always those of a run that was cleared. Raises `Busy` where the lock was not
+    free within `patience_s` seconds, and OSError where the file cannot be opened or written; then it is as it was.
     """
     descriptor, created = open_locked(path, mode, patience_s)
     try:
+        lines = outside(path, lines)
         if resent:
             _end_tail(descriptor)
             wanted = {call_id for line in lines if (call_id := call_id_of(line))}
             present = find_calls(descriptor, wanted)
             lines = [line for line in lines if call_id_of(line) not in present]
         _write_whole(descriptor, lines)
+        if created and not lines:
+            path.unlink(missing_ok=True)
     except BaseException:
         if created:
             path.unlink(missing_ok=True)  # an empty gap file would say that something is missing
@@ -71,7 +76,10 @@ def append(
 def open_locked(path: Path, mode: int, patience_s: float) -> Appended:
     """Open `path` for appending, creating it, and lock it; the path still names what was locked."""
     for _ in range(REOPEN_TRIES):
-        descriptor, created = _open(path, mode)
+        opened = _open(path, mode)
+        if opened is None:
+            continue
+        descriptor, created = opened
         try:
             _lock(descriptor, patience_s)
             if _is_still(path, descriptor):
@@ -83,8 +91,8 @@ def open_locked(path: Path, mode: int, patience_s: float) -> Appended:
     raise OSError(errno.ESTALE, "the file is replaced faster than it can be locked", str(path))
 
 
-def _open(path: Path, mode: int) -> Appended:
-    """Open a file, making it if need be; whether it was made here. Never through a link."""
+def _open(path: Path, mode: int) -> Appended | None:
+    """Open a file, never through a link, making it if need be; None where it came and went meanwhile."""
     flags = os.O_RDWR | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
     try:
         return Appended(os.open(path, flags), created=False)
@@ -92,7 +100,9 @@ def _open(path: Path, mode: int) -> Appended:
         try:
             return Appended(os.open(path, flags | os.O_CREAT | os.O_EXCL, mode), created=True)
         except FileExistsError:
-            return Appended(os.open(path, flags), created=False)
+            with suppress(FileNotFoundError):
+                return Appended(os.open(path, flags), created=False)
+    return None
 
 
 def find_calls(descriptor: int, wanted: Iterable[str]) -> set[str]:

@@ -13,6 +13,8 @@ RECORD_SUFFIX = ".capture.jsonl"
 GAP_SUFFIX = ".capture.incomplete"
 NOTE_SUFFIX = ".capture.annotations"
 """What handlers said of calls whose record was already on its way; joined by call id when read."""
+SUFFIXES = (RECORD_SUFFIX, GAP_SUFFIX, NOTE_SUFFIX)
+"""All that a rollout has in the directory."""
 
 DROPPED = "dropped"
 """The queue was full."""

@@ -2,7 +2,8 @@
 
 A snapshot of (ledger, slot, generation) is taken once; each entry is waited for until its slot has left the
 unfinished states or holds another call. Times are never compared, so clocks do not matter. A ledger whose lock
-becomes free meanwhile is taken over here, and its calls are then in the files or named as gaps.
+becomes free meanwhile is taken over here, and its calls are then in the files or named as gaps. Calls of a run that
+was cleared are nobody's any more, and are not waited for.
 
 Sans-IO as far as waiting goes: the caller polls and sleeps as its world does.
 """
@@ -15,6 +16,7 @@ import msgspec
 
 from . import places, slots, takeover
 from .account import Call, LedgerView, anonymous_servers, ledger_paths
+from .fences import Fences
 from .gaps import Gap
 from .unreadable import unreadable_ledgers
 
@@ -65,6 +67,7 @@ class Settling:
         self._began = clock()
         self._directory = directory
         self._stem = stem
+        self._fences = Fences(directory)
         self._states = SPAN_ALL if stem is None else slots.UNFINISHED
         self._ledgers: list[LedgerView] = []
         self._waited: list[Waited] = []
@@ -113,7 +116,11 @@ class Settling:
 
     def _look(self, ledger: LedgerView) -> None:
         """Take one ledger's part of the snapshot."""
-        calls = [call for call in ledger.calls(self._states) if self._stem in (None, call.view.stem)]
+        calls = [
+            call
+            for call in ledger.calls(self._states)
+            if self._stem in (None, call.view.stem) and not call.held_by(self._fences)
+        ]
         if not ledger.here:
             if not self._all_present(calls):
                 self._unaccountable.append(ledger.path.name)

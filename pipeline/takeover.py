@@ -16,6 +16,7 @@ import msgspec
 from . import places, slots
 from .account import Call, LedgerView, gap_of, ledger_paths
 from .append import Busy, append, find_calls, locked, sync_directory
+from .fences import read_fence
 from .gaps import LOST, Gap, gap_line, gap_path, record_path
 from .ledger import Ledger
 from .log import log
@@ -89,14 +90,16 @@ def take_over(ledger: LedgerView, directory: Path) -> dict[str, list[Gap]]:
 
 
 def missing_calls(calls: Iterable[Call], directory: Path) -> dict[str, list[Gap]]:
-    """Return the calls that are in no file, as gaps by stem. Raises OSError."""
+    """Return the calls that are in no file, as gaps by stem; those of a cleared run are none. Raises OSError."""
     by_stem: dict[str, list[Call]] = defaultdict(list)
     for call in calls:
         by_stem[call.view.stem].append(call)
     gaps = {}
     for stem, group in by_stem.items():
-        present = _present(record_path(directory, stem), {call.view.call_id.hex() for call in group})
-        missing = [gap_of(call) for call in group if call.view.call_id.hex() not in present]
+        held = read_fence(directory, stem)
+        wanted = {call.view.call_id.hex(): call for call in group if call.view.call_id.hex() not in held}
+        present = _present(record_path(directory, stem), set(wanted))
+        missing = [gap_of(call) for call_id, call in wanted.items() if call_id not in present]
         if missing:
             gaps[stem] = missing
     return gaps

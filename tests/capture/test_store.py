@@ -216,3 +216,17 @@ def test_nothing_is_left_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         store.settle("r", 1.0)
     assert descriptors() == before
     ledger.close()
+
+
+def test_clear_takes_several_ids(tmp_path: Path) -> None:
+    """Only the given rollouts go, whatever their names; a single id in place of a list is a wrong call."""
+    store = CaptureStore(tmp_path)
+    for name in ("a", "b/c", "d"):
+        write(tmp_path, 1, rollout_id=name)
+    with pytest.raises(TypeError, match="several"):
+        store.clear("abd")
+    cleared = store.clear(["a", "b/c", "never", "a"])
+    assert (cleared.removed, cleared.fenced, cleared.unaccountable) == (("a", "b/c"), (), ())
+    assert store.rollouts() == ["d"]
+    assert anyio.run(store.aclear, ["d"]).removed == ("d",)
+    assert store.stems() == []
