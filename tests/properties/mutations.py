@@ -115,7 +115,7 @@ def value(chance: random.Random) -> Any:  # noqa: ANN401 - any JSON value
 
 def events(chance: random.Random, dialect: str) -> list[Json]:
     """Make a dialect's stream and break it as events."""
-    made = MAKERS[dialect](chance)
+    made = copy.deepcopy(MAKERS[dialect](chance))  # the grammar's constants stay whole
     for _ in range(chance.randrange(4)):
         at = chance.randrange(len(made) + 1)
         what = chance.randrange(6)
@@ -124,7 +124,7 @@ def events(chance: random.Random, dialect: str) -> list[Json]:
         elif what == 1 and made:
             made.insert(at, copy.deepcopy(chance.choice(made)))
         elif what == 2:
-            made.insert(at, chance.choice(MAKERS[chance.choice([*MAKERS])](chance)))
+            made.insert(at, copy.deepcopy(chance.choice(MAKERS[chance.choice([*MAKERS])](chance))))
         elif what == 3:
             made = made[:at]
         elif made:

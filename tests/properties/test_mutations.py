@@ -9,6 +9,13 @@ from tests.properties.mutations import case
 CASES = 5_000
 
 
+def test_a_case_is_a_function_of_seed_and_number() -> None:
+    """What other cases were made before changes nothing, so that any of them can be made again."""
+    again = [case(3, number) for number in range(200)]
+    for number in reversed(range(200)):
+        assert case(3, number) == again[number]
+
+
 def test_damaged_exchanges_give_a_readable_record(request: pytest.FixtureRequest) -> None:
     """Thousands of streams and bodies broken on every level: a record each, and each line read by `json.loads`."""
     seed = random.randrange(1 << 24)
