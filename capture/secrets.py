@@ -83,7 +83,6 @@ SECRET_ENDINGS: Final = (
 """Ends of such names: `api_key`, `subscription-key`, `accessToken`, `client_secret` and their kin."""
 
 MASK: Final = b"***"
-PAIR: Final = 2
 
 NAMES_MAX: Final = 2000
 LONGEST_NAME: Final = 100
@@ -110,25 +109,16 @@ _KNOWN = _Known()
 def reduce_headers(headers: Iterable[Any]) -> Headers:
     """Keep the headers of the allow-list, in order, names in lower case; never keys, cookies or unknown names.
 
-    Pairs of bytes are kept as the objects they are. Names in capitals and text in place of bytes are read as meant;
-    what is no pair is left out. An iterator is left alone, since whoever it was made for has yet to read it.
+    Only names are looked at here, and pairs are kept as the objects they are; what their values are is seen to off
+    the event loop, when they are framed. Names in capitals or of text are read as meant; what is no pair is left
+    out. An iterator is left alone, since whoever it was made for has yet to read it.
     """
-    known = _KNOWN
-    try:
-        if type(headers) is list or type(headers) is tuple:
-            return tuple(
-                [
-                    pair
-                    for pair in headers
-                    if known[pair[0]]
-                    and (
-                        (type(pair) is tuple and type(pair[1]) is bytes and len(pair) == PAIR)
-                        or _refuse(pair)
-                    )
-                ]
-            )
-    except (TypeError, ValueError, IndexError, KeyError, AttributeError):
-        return _reduce_odd(headers)
+    if type(headers) is list or type(headers) is tuple:
+        known = _KNOWN
+        try:
+            return tuple([pair for pair in headers if known[pair[0]]])
+        except (TypeError, ValueError, IndexError, KeyError, AttributeError):
+            return _reduce_odd(headers)
     return () if isinstance(headers, Iterator) else _reduce_odd(headers)
 
 
@@ -161,11 +151,6 @@ def _mask_part(part: bytes) -> bytes:
         if found and is_secret(name):
             return b";".join([*pieces[:index], name + b"=" + MASK])
     return part
-
-
-def _refuse(pair: object) -> bool:
-    """Say that a pair is not as servers make them. Raises TypeError."""
-    raise TypeError(pair)
 
 
 def _reduce_odd(headers: Iterable[Any]) -> Headers:

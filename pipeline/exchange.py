@@ -14,7 +14,7 @@ EXCHANGE_FORMAT = 1
 """Version of the values in this file; both ends of a pipe check it, so a mixed installation is refused."""
 
 Headers: TypeAlias = tuple[tuple[bytes, bytes], ...]
-"""Lower-case names and values as they crossed the edge, allow-listed there."""
+"""Lower-case names and values as they crossed the edge, allow-listed there; values are made sure of when framed."""
 
 
 class Correlation(msgspec.Struct, frozen=True):

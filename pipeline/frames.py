@@ -13,13 +13,14 @@ from typing import NamedTuple, TypeAlias
 
 import msgspec
 
-from .exchange import EXCHANGE_FORMAT, Annotation, RawExchange
+from .exchange import EXCHANGE_FORMAT, Annotation, Headers, RawExchange
 from .gaps import Gap
 from .settings import PipelineSettings, ServerIdentity
 
 FORMAT = 100 + EXCHANGE_FORMAT
 """Grows with the frame's own shape or with the exchange's."""
 
+PAIR = 2
 WORDS_PER_CHUNK = 3
 """A length, a clock before and a clock after; eight bytes each."""
 _HEADER = struct.Struct("<HBBIIQQQ")
@@ -88,12 +89,34 @@ def pack(cargo: Cargo, ticket: int, flags: int) -> list[bytes]:
         head = _encode(cargo)
         return [_HEADER.pack(FORMAT, kind, flags, len(head), 0, 0, 0, ticket), head]
     request, response = cargo.request_chunks, cargo.response_chunks
-    apart = {"request_chunks": (), "response_chunks": (), "response_before_s": (), "response_after_s": ()}
-    head = _encode(msgspec.structs.replace(cargo, **apart))
+    head = _encode(
+        msgspec.structs.replace(
+            cargo,
+            request_headers=_plain(cargo.request_headers),
+            response_headers=_plain(cargo.response_headers),
+            request_chunks=(),
+            response_chunks=(),
+            response_before_s=(),
+            response_after_s=(),
+        )
+    )
     lengths = array("Q", map(len, response))
     packed = lengths.tobytes() + array("d", cargo.response_before_s + cargo.response_after_s).tobytes()
     sizes = len(head), len(packed), sum(map(len, request)), sum(lengths)
     return [_HEADER.pack(FORMAT, kind, flags, *sizes, ticket), head, packed, *request, *response]
+
+
+def _plain(headers: Headers) -> Headers:
+    """Make header values bytes, whatever an odd server or application gave; leave out what is no pair."""
+    return tuple((pair[0], _as_bytes(pair[1])) for pair in headers if len(pair) == PAIR)
+
+
+def _as_bytes(value: object) -> bytes:
+    if isinstance(value, bytes):
+        return value
+    if isinstance(value, (bytearray, memoryview)):
+        return bytes(value)
+    return str(value).encode("utf-8", "replace")
 
 
 def read_frame(read: Callable[[int], bytes]) -> Frame | None:
