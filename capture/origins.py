@@ -1,0 +1,78 @@
+"""Where a text came from: the answer or the tool argument, said earlier in the rollout, that it repeats.
+
+A compaction begins with a summary that a model wrote, a sub-agent with a prompt that a model passed to a tool; often
+with words of the harness around it. So of each source some runs of words are kept as hashes, and a text repeats it
+if it holds at least half of them. Time is linear in the text, memory in the number of sources.
+"""
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import NamedTuple
+
+RUN_WORDS = 6
+"""Words in a run: fewer are said by chance."""
+
+RUNS_MAX = 16
+"""Runs kept of one source, spread over all of it."""
+
+SHARED_MAX = 8
+"""Sources that may have a run in common; what is said more often tells nothing."""
+
+WORDS_MAX = 20_000
+"""Words of a text that are looked at."""
+
+SHORT_CHARS_MIN = 12
+"""A source of fewer words than a run must be repeated whole, and be this long."""
+
+
+class Source(NamedTuple):
+    """What may be repeated: the answer of a call, or an argument of the tool call `tool_call_id` in it."""
+
+    call: int
+    tool_call_id: str | None = None
+    is_argument: bool = False
+
+
+class Origins:
+    """The sources of a rollout, and what repeats them."""
+
+    def __init__(self) -> None:
+        self._sources: list[Source] = []
+        self._runs: dict[int, list[int]] = {}
+        self._kept: list[int] = []
+
+    def add(self, source: Source, text: str) -> None:
+        """Keep a text that may be repeated later."""
+        runs = list(_sampled(text))
+        if not runs:
+            return
+        number = len(self._sources)
+        self._sources.append(source)
+        self._kept.append(len(runs))
+        for run in runs:
+            there = self._runs.setdefault(run, [])
+            if len(there) < SHARED_MAX:
+                there.append(number)
+
+    def of(self, text: str) -> tuple[Source, ...]:
+        """Return the sources that a text repeats, the one it repeats most first."""
+        hits = Counter(number for run in _runs(text) for number in self._runs.get(run, ()))
+        found = [number for number, count in hits.items() if 2 * count >= self._kept[number]]
+        found.sort(key=lambda number: (-hits[number], number))
+        return tuple(self._sources[number] for number in found)
+
+
+def _sampled(text: str) -> Iterator[int]:
+    runs = list(dict.fromkeys(_runs(text)))
+    step = max(1, -(-len(runs) // RUNS_MAX))
+    yield from runs[::step]
+
+
+def _runs(text: str) -> Iterator[int]:
+    words = text.split(None, WORDS_MAX)[:WORDS_MAX]
+    if len(words) < RUN_WORDS:
+        if len(text.strip()) >= SHORT_CHARS_MIN:
+            yield hash(tuple(words))
+        return
+    for at in range(len(words) - RUN_WORDS + 1):
+        yield hash(tuple(words[at : at + RUN_WORDS]))

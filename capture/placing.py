@@ -1,0 +1,276 @@
+"""Calls to their places: whose history goes on from whose, decided in the order in which the calls began.
+
+Nothing is inferred from who called when, but that a call cannot go on from an answer that was not there yet. From
+most to least certain: the response or conversation that a request names; the same history again after a failure (a
+retry); a history that goes on from an earlier one; a history that was rewritten but still holds an earlier call's
+answer, or begins with a summary that an earlier call wrote (a compaction); a prompt that an earlier call passed to a
+tool (a sub-agent). What fits nothing begins a conversation of its own. A branch is a run of calls that each continue
+the one before; everything else opens another.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import msgspec
+
+from .calls import NO_TOOLS, Call, Evidence, Place
+from .origins import Source
+from .tree import ROOT, Tree
+
+CLOCK_SLACK_S = 0.05
+"""A client may have an answer, and ask again, before its server has noted that it is done."""
+
+LOOK_BACK = 16
+"""How many calls of equal history are looked at for one whose answer was there in time."""
+
+MODEL_ENTRIES_BACK = 4
+"""How far back a rewritten history is looked through for an earlier call's answer."""
+
+
+class Found(NamedTuple):
+    """A call that another may go on from; `matched` if by its answer, else only by its history."""
+
+    call: Call
+    matched: bool
+
+
+class _Shelf:
+    """Calls under one key in the order of their start, with a finger at the first that nothing goes on from."""
+
+    __slots__ = ("calls", "first")
+
+    def __init__(self) -> None:
+        self.calls: list[Call] = []
+        self.first = 0
+
+
+class Placing:
+    """Gives places to calls in the order of their start."""
+
+    def __init__(self, tree: Tree, calls: list[Call]) -> None:
+        self._tree = tree
+        self._calls = calls
+        self._places: list[Place] = [Place(relation="unknown")] * len(calls)
+        self._taken = bytearray(len(calls))
+        self._repeated = bytearray(len(calls))
+        self._at_node: dict[int, _Shelf] = defaultdict(_Shelf)
+        self._by_answer: dict[tuple[int, bytes], _Shelf] = defaultdict(_Shelf)
+        self._by_exact: dict[bytes, _Shelf] = defaultdict(_Shelf)
+        self._asked: dict[tuple[int, bytes], _Shelf] = defaultdict(_Shelf)
+        self._spawned: set[tuple[int, str | None]] = set()
+        self._branches = 0
+
+    def run(self) -> list[Place]:
+        """Return the place of each call, by its number."""
+        for call in sorted(self._calls, key=lambda call: (call.started_at, call.number)):
+            self._places[call.number] = self._place(call)
+            if call.known:
+                self._register(call)
+        return self._places
+
+    def _register(self, call: Call) -> None:
+        self._at_node[call.node].calls.append(call)
+        self._asked[call.node, call.context].calls.append(call)
+        for key in dict.fromkeys(call.local):
+            self._by_answer[call.node, key].calls.append(call)
+        for key in dict.fromkeys(call.exact):
+            self._by_exact[key].calls.append(call)
+
+    def _place(self, call: Call) -> Place:
+        if not call.known:
+            return Place(relation="unknown")
+        if (earlier := self._retried(call)) is not None:
+            return self._retry(earlier, call)
+        if call.linked is not None or self._is_lost(call):
+            return self._linked(call)
+        found = self._above(call)
+        if found is not None and found.matched and not self._taken[found.call.number]:
+            return self._go_on(call, found.call, "answer", found.call.node)
+        return self._compaction(call, found) or self._weaker(call, found)
+
+    def _linked(self, call: Call) -> Place:
+        """Place a call that names what it goes on from, if that is among the records and began before it."""
+        if call.linked is not None:
+            number, evidence = call.linked
+            if self._calls[number].started_at <= call.started_at:
+                return self._go_on(call, self._calls[number], evidence, call.start)
+        return Place(relation="unknown", branch=self._open(), shared=call.start)
+
+    def _weaker(self, call: Call, found: Found | None) -> Place:
+        if found is None:
+            return self._root(call)
+        return self._go_on(call, found.call, "answer" if found.matched else "prefix", found.call.node)
+
+    def _retried(self, call: Call) -> Call | None:
+        """Return the call that this one makes again: of the same history and instructions, and not made again yet.
+
+        It failed before this one began; or the client itself counts this one as a later attempt.
+        """
+        shelf = self._asked.get((call.node, call.context))
+        recent = shelf.calls[: -LOOK_BACK - 1 : -1] if shelf else []
+        candidates = [one for one in recent if not self._repeated[one.number]]
+        failed = (one for one in candidates if one.failed and _answered(one, call))
+        counted = (one for one in candidates if one.retries < call.retries)
+        return next(failed, None) or next(counted, None)
+
+    def _retry(self, earlier: Call, call: Call) -> Place:
+        self._repeated[earlier.number] = 1
+        place = self._places[earlier.number]
+        return msgspec.structs.replace(
+            place,
+            relation="retry",
+            branch=self._open(),
+            parent=earlier.number,
+            evidence="request",
+            tool_call_id=None,
+            shared=call.node,
+        )
+
+    def _go_on(self, call: Call, parent: Call, evidence: Evidence, shared: int) -> Place:
+        """Place a call behind its parent: on the same branch if it is the first to go on from there."""
+        before = self._places[parent.number]
+        free = not self._taken[parent.number]
+        self._taken[parent.number] = 1
+        return Place(
+            relation="continues" if free else "branch",
+            branch=before.branch if free and before.branch is not None else self._open(),
+            parent=parent.number,
+            evidence=evidence,
+            turn=self._turn(call, before.offset),
+            offset=before.offset,
+            shared=shared,
+        )
+
+    def _above(self, call: Call) -> Found | None:
+        """Find the call with the longest history that this one's begins with."""
+        nodes = self._tree.nodes
+        below, at = call.node, nodes[call.node].parent
+        while at != ROOT:
+            shelf = self._at_node.get(at)
+            if shelf is not None:
+                found = self._answer_at(at, below, call) or self._last_at(shelf, call)
+                if found is not None:
+                    return found
+            below, at = at, nodes[at].parent
+        return None
+
+    def _answer_at(self, at: int, below: int, call: Call) -> Found | None:
+        made = self._tree.nodes[below].made
+        for key in made.local if made else ():
+            shelf = self._by_answer.get((at, key))
+            answered = self._first_of(shelf, call) if shelf else None
+            if answered is not None:
+                return Found(answered, matched=True)
+        return None
+
+    def _first_of(self, shelf: _Shelf, call: Call) -> Call | None:
+        """Return the first call on a shelf that nothing goes on from and that had answered; else the last one."""
+        calls = shelf.calls
+        while shelf.first < len(calls) and self._taken[calls[shelf.first].number]:
+            shelf.first += 1
+        free = calls[shelf.first : shelf.first + LOOK_BACK]
+        open_ones = (one for one in free if not self._taken[one.number] and _answered(one, call))
+        ended = (one for one in reversed(calls[-LOOK_BACK:]) if _answered(one, call))
+        return next(open_ones, None) or next(ended, None)
+
+    def _last_at(self, shelf: _Shelf, call: Call) -> Found | None:
+        """Return the last call of a history that was over in time, one that went well if there is one."""
+        over = [one for one in shelf.calls[-LOOK_BACK:] if _answered(one, call)]
+        best = next((one for one in reversed(over) if not one.failed), over[-1] if over else None)
+        return None if best is None else Found(best, matched=False)
+
+    def _compaction(self, call: Call, found: Found | None) -> Place | None:
+        """Place a call whose history was rewritten: by an answer it still holds, or by a summary it begins with."""
+        answer = self._kept_answer(call, found)
+        if answer is not None:
+            parent, shared = answer
+            return self._rewritten(call, parent, "answer", shared)
+        for node, source in self._sources(call, found):
+            parent = self._calls[source.call]
+            if not source.is_argument and _answered(parent, call) and self._same_setting(parent, call):
+                return self._rewritten(call, parent, "summary", node)
+        return None
+
+    def _kept_answer(self, call: Call, found: Found | None) -> tuple[Call, int] | None:
+        nodes = self._tree.nodes
+        stop = ROOT if found is None else found.call.node
+        path = [at for at in self._tree.up(call.node, stop) if nodes[at].kind == "model"]
+        if found is not None and found.matched:
+            path = path[:-1]
+        for at in path[:MODEL_ENTRIES_BACK]:
+            made = nodes[at].made
+            for key in made.exact if made else ():
+                shelf = self._by_exact.get(key)
+                parent = self._first_of(shelf, call) if shelf else None
+                if parent is not None and parent is not (found.call if found else None):
+                    return parent, at
+        return None
+
+    def _sources(self, call: Call, found: Found | None) -> Iterator[tuple[int, Source]]:
+        """Yield what the first messages of a user repeat, but those shared with the call found."""
+        stop = ROOT if found is None else found.call.node
+        for at in reversed(list(self._tree.up(call.node, stop))):
+            for source in self._tree.nodes[at].origin or ():
+                yield at, source
+
+    def _same_setting(self, parent: Call, call: Call) -> bool:
+        """Whether two calls are of one agent: the summarising call itself may have instructions of its own."""
+        grand = self._places[parent.number].parent
+        nearest = (parent, self._calls[grand]) if grand is not None else (parent,)
+        return any(_is_alike(one, call) for one in nearest)
+
+    def _rewritten(self, call: Call, parent: Call, evidence: Evidence, shared: int) -> Place:
+        """Place a compaction: a branch of its own, its turns counted on from its parent's."""
+        turn = self._places[parent.number].turn
+        users = self._tree.nodes[shared].users
+        offset = 0 if turn is None else turn + 1 - users
+        self._taken[parent.number] = 1
+        return Place(
+            relation="compaction",
+            branch=self._open(),
+            parent=parent.number,
+            evidence=evidence,
+            turn=self._turn(call, offset),
+            offset=offset,
+            shared=shared,
+        )
+
+    def _root(self, call: Call) -> Place:
+        """Place the first call of a conversation: a sub-agent's where an earlier call passed its prompt on."""
+        place = Place(relation="root", branch=self._open(), turn=self._turn(call, 0), offset=0)
+        spawners = [source for _, source in self._sources(call, None) if self._spawns(source, call)]
+        if not spawners:
+            return place
+        source = next((one for one in spawners if one[:2] not in self._spawned), spawners[0])
+        self._spawned.add(source[:2])
+        return msgspec.structs.replace(
+            place,
+            relation="subagent",
+            parent=source.call,
+            evidence="argument",
+            tool_call_id=source.tool_call_id,
+        )
+
+    def _spawns(self, source: Source, call: Call) -> bool:
+        return source.is_argument and _answered(self._calls[source.call], call)
+
+    def _turn(self, call: Call, offset: int | None) -> int | None:
+        users = self._tree.nodes[call.node].users
+        return max(users - 1 + offset, 0) if offset is not None and users + offset > 0 else None
+
+    def _is_lost(self, call: Call) -> bool:
+        """Whether a call goes on from a response that is not among the records."""
+        return self._tree.nodes[call.start].kind == "lost"
+
+    def _open(self) -> int:
+        self._branches += 1
+        return self._branches - 1
+
+
+def _answered(earlier: Call, call: Call) -> bool:
+    return earlier.answered_at <= call.started_at + CLOCK_SLACK_S
+
+
+def _is_alike(one: Call, other: Call) -> bool:
+    return one.context == other.context or (one.tools == other.tools != NO_TOOLS)

@@ -1,0 +1,163 @@
+"""A rollout read as one ordered account: what was said, thought, called and answered, each once.
+
+Every request repeats the conversation before it, so a step adds only what is new in it: the tools' outputs and the
+user's words that came since the step it goes on from, then the model's answer. Items are the same for all dialects
+and carry the step, turn and branch that they belong to. A pure view; memory is that of the account.
+"""
+
+from collections.abc import Iterable, Iterator
+from typing import Any, Literal
+
+import msgspec
+
+from pipeline.record import ModelCallRecord
+
+from .calls import Call, Place
+from .history import CALL, OUTPUT, Item, read_answers, read_asked
+from .lineage import Lineage
+from .steps import StepRecord, completion_order, make_step, place_steps
+from .tree import ROOT, Node, digest
+
+Json = dict[str, Any]
+_ItemKey = tuple[str | bytes | None, ...]
+
+
+class TrajectoryItem(msgspec.Struct, frozen=True, kw_only=True):
+    """One piece of a rollout. `type` is `message`, `reasoning`, `function_call`, `function_call_output` or another.
+
+    `source` says on which side of the step it stood; of a response, `choice` says in which choice. `text` is a
+    message's or an output's text, `content` what of it is no text, as it came. `events` are the timings that a
+    handler noted for the tool call. `id` is of this account only.
+    """
+
+    id: str
+    type: str
+    role: str | None = None
+    text: str | None = None
+    content: Any = None
+    call_id: str | None = None
+    name: str | None = None
+    arguments: Any = None
+    source: Literal["request", "response"]
+    choice: int | None = None
+    step_index: int
+    turn_index: int | None = None
+    branch: int | None = None
+    events: list[Json] | None = None
+
+
+class Trajectory(msgspec.Struct, frozen=True, kw_only=True):
+    """A rollout as steps and as items. Items are in the order in which their calls began."""
+
+    rollout_id: str | None
+    steps: list[StepRecord]
+    items: list[TrajectoryItem]
+
+    def branch(self, branch: int, *, choice: int = 0) -> list[TrajectoryItem]:
+        """Return the items of one branch, of each response those of one choice."""
+        return [item for item in self.items if item.branch == branch and item.choice in {None, choice}]
+
+
+def assemble_rollout(records: Iterable[ModelCallRecord]) -> Trajectory:
+    """Return the account of one rollout; `records` may be an iterator, in any order. Linear in their size."""
+    account = _Account()
+    for record in records:
+        account.add(record)
+    return account.finish()
+
+
+class _Account:
+    """The account under construction."""
+
+    def __init__(self) -> None:
+        self._lineage = Lineage(keep=True)
+        self._steps: list[StepRecord] = []
+        self._calls: list[Call] = []
+        self._answers: list[list[list[Item]]] = []
+        self._contexts: dict[bytes, list[Item]] = {}
+        self._items: list[TrajectoryItem] = []
+
+    def add(self, record: ModelCallRecord) -> None:
+        """Take in a record, of whose history only what is new is kept."""
+        asked, answers = read_asked(record), read_answers(record)
+        call = self._lineage.read(record, asked, answers)
+        self._contexts.setdefault(call.context, asked.context)
+        self._calls.append(call)
+        self._answers.append(answers)
+        self._steps.append(make_step(record))
+
+    def finish(self) -> Trajectory:
+        """Return the account."""
+        places = self._lineage.places()
+        steps = place_steps(self._steps, places)
+        step_of = dict(zip(completion_order(self._steps), steps, strict=True))
+        for call in sorted(self._calls, key=lambda call: (call.started_at, call.number)):
+            step = step_of[call.number]
+            for item in self._new(call, places[call.number]):
+                self._tell(step, item, "request", None)
+            for choice, items in enumerate(self._answers[call.number]):
+                for item in items:
+                    self._tell(step, item, "response", choice)
+        rollout_id = next((step.rollout_id for step in steps), None)
+        return Trajectory(rollout_id=rollout_id, steps=steps, items=self._items)
+
+    def _tell(
+        self, step: StepRecord, item: Item, source: Literal["request", "response"], choice: int | None
+    ) -> None:
+        events = [
+            event for event in step.events or () if item.call_id and event.get("call_id") == item.call_id
+        ]
+        self._items.append(
+            TrajectoryItem(
+                id=f"item-{len(self._items)}",
+                type=item.type,
+                role=item.role,
+                text=item.text,
+                content=item.content,
+                call_id=item.call_id,
+                name=item.name,
+                arguments=item.arguments,
+                source=source,
+                choice=choice,
+                step_index=step.step_index,
+                turn_index=step.turn_index,
+                branch=step.branch,
+                events=events or None,
+            )
+        )
+
+    def _new(self, call: Call, place: Place) -> Iterator[Item]:
+        """Yield what a request adds to what was told already."""
+        if place.relation == "retry":
+            return
+        if place.parent is None or place.relation == "subagent":
+            yield from self._contexts[call.context]
+            yield from self._below(call, ROOT, frozenset(), frozenset())
+            return
+        parent = self._calls[place.parent]
+        told = [item for items in self._answers[place.parent] for item in items]
+        stop = place.shared
+        if place.relation == "compaction":
+            stop = ROOT
+            told += [item for node in self._path(parent.node, ROOT) for item in node.items]
+        yield from self._below(call, stop, frozenset(parent.local), frozenset(map(_key, told)))
+
+    def _below(
+        self, call: Call, stop: int, made: frozenset[bytes], told: frozenset[_ItemKey]
+    ) -> Iterator[Item]:
+        """Yield the items between two nodes, but those that were told, by themselves or as one answer."""
+        for node in self._path(call.node, stop):
+            if node.made is None or made.isdisjoint(node.made.local):
+                yield from (item for item in node.items if _key(item) not in told)
+
+    def _path(self, node: int, stop: int) -> list[Node]:
+        tree = self._lineage.tree
+        return [tree.nodes[at] for at in tree.up(node, stop)][::-1]
+
+
+def _key(item: Item) -> _ItemKey:
+    """Say what makes an item the same as another: a tool's call and output by its id, all else by its text."""
+    if item.type in {CALL, OUTPUT} and item.call_id:
+        return (item.type, item.call_id)
+    content = None if item.content is None else digest(item.content)
+    return (item.type, item.role, (item.text or "").strip(), content)

@@ -1,0 +1,329 @@
+"""Each call gets the place that a person would give it: the prefix tree on scripted rollouts, in every dialect."""
+
+import random
+
+import pytest
+
+from capture.steps import StepRecord, assemble_step_records, lineage_of
+from tests.capture.conversing import DIALECTS, Rollout, Turn, bash, model, system, tool, user
+
+SYSTEM = system("You are an agent.")
+ALL = pytest.mark.parametrize("dialect", DIALECTS)
+
+
+def places(steps: list[StepRecord]) -> list[tuple[str, int | None, int | None, int | None]]:
+    """Return relation, branch, parent and turn of each step."""
+    return [(step.relation, step.branch, step.parent_step, step.turn_index) for step in steps]
+
+
+def thread(rollout: Rollout, history: list[Turn], *rounds: Turn) -> list[Turn]:
+    """Make a call for each round, each history holding what came before; return the last history."""
+    for answer in rounds:
+        rollout.call(history, answer)
+        history = [*history, answer, *(tool(call_id, f"out {call_id}") for call_id, _, _ in answer.calls)]
+    return history
+
+
+@ALL
+def test_a_linear_thread_is_one_branch_whose_turns_are_the_users_messages(dialect: str) -> None:
+    """Tool rounds stay in their turn, each later message of the user begins another, and each step continues."""
+    rollout = Rollout(dialect)
+    history = thread(
+        rollout, [SYSTEM, user("one")], model("", bash("c1")), model("", bash("c2")), model("done")
+    )
+    thread(rollout, [*history, user("two")], model("", bash("c3")), model("done again"))
+    steps = assemble_step_records(rollout.records)
+    assert places(steps) == [
+        ("root", 0, None, 0),
+        ("continues", 0, 0, 0),
+        ("continues", 0, 1, 0),
+        ("continues", 0, 2, 1),
+        ("continues", 0, 3, 1),
+    ]
+    assert {step.evidence for step in steps[1:]} == {"answer"}
+
+
+@ALL
+def test_a_sub_agent_is_a_conversation_of_its_own_and_names_the_tool_call_that_spawned_it(
+    dialect: str,
+) -> None:
+    """Its branch and turns are its own; the main thread goes on as if it had not been."""
+    rollout = Rollout(dialect)
+    prompt = "Find all callers of the function parse and report them one by line."
+    spawn = model("", ("t1", "task", {"prompt": prompt}))
+    main = [SYSTEM, user("refactor parse")]
+    rollout.call(main, spawn)
+    thread(
+        rollout,
+        [system("You search."), user(f"Your task:\n{prompt}")],
+        model("", bash("s1")),
+        model("found 3"),
+    )
+    rollout.call([*main, spawn, tool("t1", "found 3")], model("done"))
+    steps = assemble_step_records(rollout.records)
+    assert places(steps) == [
+        ("root", 0, None, 0),
+        ("subagent", 1, 0, 0),
+        ("continues", 1, 1, 0),
+        ("continues", 0, 0, 0),
+    ]
+    assert [step.spawned_by for step in steps] == [None, "t1", None, None]
+
+
+@ALL
+def test_a_sub_agent_whose_prompt_nobody_passed_on_is_a_root(dialect: str) -> None:
+    """A conversation that shares only its instructions with another is not derived from it."""
+    rollout = Rollout(dialect)
+    thread(rollout, [SYSTEM, user("one")], model("first"))
+    thread(rollout, [SYSTEM, user("other")], model("second"))
+    assert places(assemble_step_records(rollout.records)) == [("root", 0, None, 0), ("root", 1, None, 0)]
+
+
+SUMMARY = "The user wants the parser refactored; so far the callers were listed and two tests were fixed."
+
+
+@ALL
+def test_a_compaction_by_summary_is_a_branch_that_goes_on_from_the_call_that_wrote_it(dialect: str) -> None:
+    """The history starts anew with the summary inside a user's message; the turn is still its parent's."""
+    rollout = Rollout(dialect)
+    history = thread(rollout, [SYSTEM, user("refactor")], model("", bash("c1")), model("", bash("c2")))
+    thread(rollout, [*history, user("Summarise all of this.")], model(SUMMARY))
+    again = [SYSTEM, user(f"This continues an earlier conversation:\n{SUMMARY}\nGo on.")]
+    history = thread(rollout, again, model("", bash("c3")), model("done"))
+    thread(rollout, [*history, user("and now?")], model("nothing"))
+    assert places(assemble_step_records(rollout.records))[3:] == [
+        ("compaction", 1, 2, 1),
+        ("continues", 1, 3, 1),
+        ("continues", 1, 4, 2),
+    ]
+
+
+@ALL
+def test_a_history_whose_beginning_was_cut_off_is_a_compaction(dialect: str) -> None:
+    """A window that slides keeps the last answers, and by them it is known whom it goes on from."""
+    rollout = Rollout(dialect)
+    history = thread(
+        rollout,
+        [SYSTEM, user("go")],
+        *(model("", bash(f"c{number}", f"cmd {number}")) for number in range(4)),
+    )
+    thread(rollout, [SYSTEM, user("(earlier messages were removed)"), *history[-2:]], model("done"))
+    steps = assemble_step_records(rollout.records)
+    assert places(steps)[4:] == [("compaction", 1, 3, 0)]
+    assert steps[4].evidence == "answer"
+
+
+@ALL
+def test_a_rewritten_first_message_does_not_end_the_thread_for_the_others(dialect: str) -> None:
+    """Where the linear rule gives null for all, the calls before and after keep their places and turns."""
+    rollout = Rollout(dialect)
+    history = thread(rollout, [SYSTEM, user("go  on")], model("", bash("c1")), model("", bash("c2")))
+    thread(rollout, [SYSTEM, user("go on"), *history[2:]], model("done"))
+    assert [step.turn_index for step in assemble_step_records(rollout.records)] == [0, 0, 0]
+
+
+@ALL
+def test_a_retry_is_the_same_request_after_a_failure(dialect: str) -> None:
+    """It is a branch of its own beside the attempt that failed, in its turn; what follows goes on from it."""
+    rollout = Rollout(dialect)
+    history = thread(rollout, [SYSTEM, user("go")], model("", bash("c1")))
+    rollout.call(history, None)
+    rollout.call(history, None)
+    thread(rollout, history, model("", bash("c2")), model("done"))
+    steps = assemble_step_records(rollout.records)
+    assert places(steps) == [
+        ("root", 0, None, 0),
+        ("continues", 0, 0, 0),
+        ("retry", 1, 1, 0),
+        ("retry", 2, 2, 0),
+        ("continues", 2, 3, 0),
+    ]
+    assert [step.step_index for step in lineage_of(steps, 4)] == [0, 3, 4]
+
+
+@ALL
+def test_a_client_that_counts_its_attempts_is_believed(dialect: str) -> None:
+    """A request made again after a time limit of the client's is a retry, though its first attempt succeeded."""
+    rollout = Rollout(dialect)
+    rollout.call([user("go")], model("late"), at=0, seconds=30, headers={"x-stainless-retry-count": 0})
+    rollout.call([user("go")], model("here"), at=10, headers={"x-stainless-retry-count": 1})
+    steps = sorted(assemble_step_records(rollout.records), key=lambda step: step.started_at)
+    assert [step.relation for step in steps] == ["root", "retry"]
+    assert steps[1].parent_step == steps[0].step_index
+
+
+@ALL
+def test_an_equal_request_after_a_success_is_no_retry(dialect: str) -> None:
+    """Sampling the same prompt twice makes two conversations that do not merge, even with equal answers."""
+    rollout = Rollout(dialect)
+    for call_id in ("a1", "b1"):
+        rollout.call([user("go")], model("", bash(call_id)))
+    for call_id in ("a1", "b1"):
+        rollout.call([user("go"), model("", bash(call_id)), tool(call_id, "out")], model("done"))
+    assert places(assemble_step_records(rollout.records)) == [
+        ("root", 0, None, 0),
+        ("root", 1, None, 0),
+        ("continues", 0, 0, 0),
+        ("continues", 1, 1, 0),
+    ]
+
+
+@ALL
+def test_identical_conversations_in_parallel_do_not_merge(dialect: str) -> None:
+    """Two agents with equal prompts, answers and outputs, side by side: each step finds its own."""
+    rollout = Rollout(dialect)
+    rollout.call([user("go")], model("same answer"), at=0)
+    rollout.call([user("go")], model("same answer"), at=0.1, seconds=3)
+    after = [user("go"), model("same answer"), user("more")]
+    rollout.call(after, model("end"), at=2)
+    rollout.call(after, model("end"), at=4)
+    steps = sorted(assemble_step_records(rollout.records), key=lambda step: step.started_at)
+    assert [(step.relation, step.branch) for step in steps] == [
+        ("root", 0),
+        ("root", 1),
+        ("continues", 0),
+        ("continues", 1),
+    ]
+
+
+@ALL
+def test_two_parallel_branches_from_one_step(dialect: str) -> None:
+    """The first to go on from a step continues its branch, the second opens another; both stay in the turn."""
+    rollout = Rollout(dialect)
+    history = thread(rollout, [SYSTEM, user("go")], model("", bash("c1")))
+    rollout.call(history, model("", bash("left")), at=2)
+    rollout.call(history, model("", bash("right")), at=2.1)
+    for at, name in ((4.0, "right"), (4.1, "left")):
+        rollout.call([*history, model("", bash(name)), tool(name, "out")], model(f"done {name}"), at=at)
+    assert places(assemble_step_records(rollout.records)) == [
+        ("root", 0, None, 0),
+        ("continues", 0, 0, 0),
+        ("branch", 1, 0, 0),
+        ("continues", 1, 2, 0),
+        ("continues", 0, 1, 0),
+    ]
+
+
+@ALL
+def test_a_fork_back_into_the_past_is_a_branch(dialect: str) -> None:
+    """A user who edits an earlier message opens a branch from the step before it."""
+    rollout = Rollout(dialect)
+    history = thread(rollout, [user("one")], model("first answer"))
+    thread(rollout, [*history, user("two")], model("second answer"))
+    thread(rollout, [*history, user("two, but otherwise")], model("third answer"))
+    assert places(assemble_step_records(rollout.records))[2] == ("branch", 1, 0, 1)
+
+
+@ALL
+def test_the_order_of_the_records_does_not_matter(dialect: str) -> None:
+    """Records in any order give the same steps: they are put in order by completion, and placed by start."""
+    rollout = Rollout(dialect)
+    thread(rollout, [user("one")], *(model("", bash(f"c{number}")) for number in range(6)), model("end"))
+    shuffled = list(rollout.records)
+    random.Random(5).shuffle(shuffled)
+    assert assemble_step_records(iter(shuffled)) == assemble_step_records(rollout.records)
+
+
+def test_steps_are_numbered_by_completion_and_placed_by_start() -> None:
+    """A call whose server lingered is completed after the next one, and is still what that one goes on from."""
+    rollout = Rollout()
+    first = rollout.call([user("go")], model("", bash("c1")), at=0, seconds=10)
+    assert first.timing.last_token_ms is None
+    rollout.call([user("go"), model("", bash("c1")), tool("c1", "out")], model("done"), at=20)
+    assert [step.step_index for step in assemble_step_records(rollout.records)] == [0, 1]
+
+
+@pytest.mark.parametrize("retold", [True, False])
+def test_a_request_that_names_its_previous_response_goes_on_from_it(*, retold: bool) -> None:
+    """On the Responses API the history may stay with the provider; turns are counted through all the same."""
+    rollout = Rollout("responses")
+    rollout.call([user("one")], model("first"))
+    rollout.call([user("two")], model("second"), previous_response_id="resp-0")
+    name = "resp-1" if retold else "resp-of-nobody"
+    rollout.call([user("three")], model("third"), previous_response_id=name)
+    steps = assemble_step_records(rollout.records)
+    expected = ("continues", 0, 1, 2) if retold else ("unknown", 1, None, None)
+    assert places(steps)[1:] == [("continues", 0, 0, 1), expected]
+    assert steps[1].evidence == "response_id"
+
+
+def test_a_request_that_names_a_conversation_goes_on_from_its_last_call() -> None:
+    """On the Responses API a conversation may have a name instead of a history."""
+    rollout = Rollout("responses")
+    for word in ("one", "two", "three"):
+        rollout.call([user(word)], model(f"to {word}"), conversation={"id": "conv-1"})
+    assert places(assemble_step_records(rollout.records)) == [
+        ("root", 0, None, 0),
+        ("continues", 0, 0, 1),
+        ("continues", 0, 1, 2),
+    ]
+
+
+def test_tool_results_in_the_role_of_the_user_are_no_turns() -> None:
+    """On the Messages API a tool round stays in its turn, also with a reminder that the agent put beside it."""
+    rollout = Rollout("messages")
+    rollout.call([user("go")], model("", bash("c1")))
+    record = rollout.call([user("go"), model("", bash("c1")), tool("c1", "out")], model("done"))
+    reminder = {"type": "text", "text": "<system-reminder>\nuse the list\n</system-reminder>"}
+    record.request["messages"][-1]["content"].append(reminder)
+    assert [step.turn_index for step in assemble_step_records(rollout.records)] == [0, 0]
+
+
+def test_cache_marks_and_text_blocks_are_the_same_history() -> None:
+    """A client that moves its cache mark, and writes text now as a string and now as a block, tells one story."""
+    rollout = Rollout("messages")
+    first = rollout.call([user("go")], model("", bash("c1"), thought="hm"))
+    first.request["messages"][0]["content"] = "go"
+    second = rollout.call([user("go"), model("", bash("c1")), tool("c1", "out")], model("done"))
+    second.request["messages"][-1]["content"][0]["cache_control"] = {"type": "ephemeral"}
+    third = rollout.call(
+        [user("go"), model("", bash("c1")), tool("c1", "out"), model("done"), user("more")], model("end")
+    )
+    third.request["messages"][0]["content"][0]["cache_control"] = {"type": "ephemeral"}
+    assert [step.relation for step in assemble_step_records(rollout.records)] == ["root", *["continues"] * 2]
+
+
+def test_reasoning_that_a_client_cuts_out_does_not_matter() -> None:
+    """An answer is known again without its reasoning, be it in a member of its own or in the text."""
+    rollout = Rollout()
+    rollout.call([user("go")], model("<think>\nso\n</think>\n\nthe answer", thought="really"))
+    rollout.call([user("go"), model("the answer"), user("more")], model("end"))
+    step = assemble_step_records(rollout.records)[1]
+    assert (step.relation, step.evidence) == ("continues", "answer")
+
+
+def test_an_edited_answer_is_still_what_the_next_call_goes_on_from() -> None:
+    """Where only the history before the answer agrees, the evidence says so."""
+    rollout = Rollout()
+    rollout.call([user("go")], model("the answer"))
+    rollout.call([user("go"), model("another answer"), user("more")], model("end"))
+    step = assemble_step_records(rollout.records)[1]
+    assert (step.relation, step.parent_step, step.evidence) == ("continues", 0, "prefix")
+
+
+def test_a_request_that_cannot_be_read_costs_only_its_own_place() -> None:
+    """Without a history there is no branch and no turn, for this call alone."""
+    rollout = Rollout()
+    thread(rollout, [user("go")], model("", bash("c1")))
+    rollout.call([], None)
+    thread(rollout, [user("go"), model("", bash("c1")), tool("c1", "out c1")], model("done"))
+    assert places(assemble_step_records(rollout.records)) == [
+        ("root", 0, None, 0),
+        ("unknown", None, None, None),
+        ("continues", 0, 0, 0),
+    ]
+
+
+@ALL
+def test_repeated_texts_count_by_their_position(dialect: str) -> None:
+    """A user who says the same twice has two turns."""
+    rollout = Rollout(dialect)
+    history = thread(rollout, [user("go on")], model("done"))
+    history = thread(rollout, [*history, user("go on")], model("done"))
+    thread(rollout, [*history, user("go on")], model("done"))
+    steps = assemble_step_records(rollout.records)
+    assert [(step.turn_index, step.relation) for step in steps] == [
+        (0, "root"),
+        (1, "continues"),
+        (2, "continues"),
+    ]
