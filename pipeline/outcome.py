@@ -86,6 +86,21 @@ def _client_left(facts: Facts) -> bool:
     return facts.exchange.disconnect_ns is not None or (failure is not None and failure.source == "send")
 
 
+def _left_asking(facts: Facts) -> bool:
+    """Whether the client left before it had said all: what the application then answered, it answered to nobody."""
+    return facts.exchange.disconnect_ns is not None and facts.exchange.request_read_ns is None
+
+
+def _app_failed(facts: Facts) -> bool:
+    """Whether the application raised something of its own, and not a framework's name for the client's leaving."""
+    failure = facts.exchange.failure
+    told_of_it = failure is not None and failure.type.rpartition(".")[2] in _NAMES_OF_LEAVING
+    return _source(facts, "app") and not (told_of_it and facts.exchange.disconnect_ns is not None)
+
+
+_NAMES_OF_LEAVING = ("ClientDisconnect", "ClientDisconnected")
+
+
 def _source(facts: Facts, name: str) -> bool:
     failure = facts.exchange.failure
     return failure is not None and failure.source == name
@@ -102,12 +117,13 @@ RULES: dict[str, _Rule] = {
         lambda facts, _error: "incomplete" if facts.incomplete else None,
         "provider",
     ),
+    "left asking": _Rule(_left_asking, _always("cancelled"), "client"),
     "provider": _Rule(
         lambda facts: bool(facts.error) or facts.failed or facts.status >= FIRST_ERROR_STATUS,
         _provider_category,
         "provider",
     ),
-    "exception": _Rule(lambda facts: _source(facts, "app"), _exception_category, "app"),
+    "exception": _Rule(_app_failed, _exception_category, "app"),
     "client left": _Rule(_client_left, _always("cancelled"), "client"),
     "cancelled": _Rule(lambda facts: _source(facts, "cancelled"), _always("cancelled"), "app"),
     "not kept": _Rule(lambda facts: facts.cut, _always("capture_parse_error"), "capture"),

@@ -37,6 +37,7 @@ def exchange(dialect: str, response: bytes | Sequence[bytes] = b"", **changes: A
         "ended_ns": 2_000_000_000,
         "response_complete": True,
         "listened": True,
+        "request_read_ns": 1,
         "response_chunks": chunks,
         "response_times_ns": tuple(CHUNK_NS * number for number in range(1, len(chunks) + 1)),
         "response_bytes": sum(map(len, chunks)),
