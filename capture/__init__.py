@@ -1,6 +1,7 @@
 """Record every LLM call that an ASGI model server answers, with no effect on response latency.
 
-Server side: `CaptureConfig`, `CaptureMiddleware`, `install`, `current`. Reading side: `CaptureStore`. Names load on
+Server side: `CaptureConfig`, `CaptureMiddleware`, `install`, `current`. Reading side: `CaptureStore` and the
+views of what it reads. Names load on
 first use, so a server pays only for what it uses.
 """
 
@@ -24,9 +25,13 @@ if TYPE_CHECKING:
     from .config import CaptureConfig
     from .errors import CaptureConfigError, CaptureError, NoCallsError, UncorrelatedCallError
     from .install import install
+    from .merge import amerge_capture_into_record, merge_capture_into_record, rollout_id_of
+    from .metrics import RolloutMetrics, aggregate_rollout_metrics, aggregate_step_records
     from .middleware import CaptureMiddleware
     from .status import InFlight, ServerStatus, Status
+    from .steps import StepRecord, assemble_step_records, lineage_of
     from .store import CaptureStore, Cleared, PendingCall, Settled, StoredRecord
+    from .trajectory import Trajectory, TrajectoryItem, assemble_rollout
 
 __all__ = [  # noqa: RUF022 - grouped by who needs them
     # The server side.
@@ -46,6 +51,19 @@ __all__ = [  # noqa: RUF022 - grouped by who needs them
     "Status",
     "ServerStatus",
     "InFlight",
+    # Views of a rollout's records.
+    "assemble_step_records",
+    "StepRecord",
+    "lineage_of",
+    "aggregate_rollout_metrics",
+    "aggregate_step_records",
+    "RolloutMetrics",
+    "assemble_rollout",
+    "Trajectory",
+    "TrajectoryItem",
+    "merge_capture_into_record",
+    "amerge_capture_into_record",
+    "rollout_id_of",
     # What is raised.
     "CaptureError",
     "CaptureConfigError",
@@ -70,6 +88,18 @@ _HOMES = {
     "Status": "capture.status",
     "ServerStatus": "capture.status",
     "InFlight": "capture.status",
+    "assemble_step_records": "capture.steps",
+    "StepRecord": "capture.steps",
+    "lineage_of": "capture.steps",
+    "aggregate_rollout_metrics": "capture.metrics",
+    "aggregate_step_records": "capture.metrics",
+    "RolloutMetrics": "capture.metrics",
+    "assemble_rollout": "capture.trajectory",
+    "Trajectory": "capture.trajectory",
+    "TrajectoryItem": "capture.trajectory",
+    "merge_capture_into_record": "capture.merge",
+    "amerge_capture_into_record": "capture.merge",
+    "rollout_id_of": "capture.merge",
     "CaptureError": "capture.errors",
     "CaptureConfigError": "capture.errors",
     "NoCallsError": "capture.errors",

@@ -1,4 +1,4 @@
-"""The JSON Schemas of what is stored, made from the types and kept as files in the distribution.
+"""The JSON Schemas of what is stored and of its views, made from the types and kept as files in the distribution.
 
 The types are the contract; a schema file is what they say, for readers in other languages. `python -m capture.schema`
 writes the files anew, and a test fails while one of them is not what its type says. A schema allows members it does
@@ -16,10 +16,22 @@ import msgspec
 
 from pipeline.record import ModelCallRecord
 
+from .merge import ModelCallCapture, TrajectoryCapture
+from .metrics import RolloutMetrics
+from .steps import StepRecord
+from .trajectory import Trajectory
+
 DRAFT: Final = "https://json-schema.org/draft/2020-12/schema"
 """The version of JSON Schema that msgspec speaks."""
 
-SCHEMAS: Final[Mapping[str, type[msgspec.Struct]]] = {"model-call-1": ModelCallRecord}
+SCHEMAS: Final[Mapping[str, type[msgspec.Struct]]] = {
+    "model-call-1": ModelCallRecord,
+    "step-1": StepRecord,
+    "rollout-metrics-1": RolloutMetrics,
+    "trajectory-1": Trajectory,
+    "ng-model-call-capture-1": ModelCallCapture,
+    "ng-trajectory-capture-1": TrajectoryCapture,
+}
 """Name of a schema, and of its file, to the type it is made from."""
 
 
