@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import msgspec
 from filelock import lock_descriptor, unlock_descriptor
 
+from .buffers import Buffers
 from .fences import outside
 from .gaps import LINE_START, LINE_START_BYTES, call_id_of
 
@@ -174,10 +175,11 @@ def _write_whole(descriptor: int, lines: Sequence[bytes]) -> None:
         return
     size = os.fstat(descriptor).st_size
     torn = size > 0 and os.pread(descriptor, 1, size - 1) != b"\n"
-    data = memoryview((b"\n" if torn else b"") + b"\n".join(lines) + b"\n")
+    ended = [part for line in lines for part in (line, b"\n")]
+    left = Buffers([b"\n", *ended] if torn else ended)
     try:
-        while data:
-            data = data[os.write(descriptor, data) :]
+        while left:
+            left.wrote(os.writev(descriptor, left.run()))
     except BaseException:
         os.ftruncate(descriptor, size)
         raise

@@ -21,6 +21,7 @@ import msgspec
 import structlog
 
 from . import frames
+from .buffers import Buffers
 from .frames import Answer, Cargo
 from .worker import Worker
 
@@ -31,8 +32,6 @@ BOOT = (
 )
 HOME = str(Path(__file__).resolve().parent.parent)
 DEPENDENCIES = (filelock, msgspec, structlog)
-RUN_BUFFERS = 1024
-"""Linux takes at most 1,024 buffers in one `writev`."""
 PIPE_BYTES = 1 << 20
 """The most that an unprivileged Linux process may ask for by default; fewer wake-ups for a batch of megabytes."""
 REAP_POLLS, REAP_POLL_S = 100, 0.01
@@ -60,21 +59,14 @@ class Link:
 
     async def write(self, cargo: Cargo, ticket: int, flags: int) -> None:
         """Write one frame whole. Raises WorkerGone."""
-        buffers: list[bytes | memoryview] = [*frames.pack(cargo, ticket, flags)]
-        at = 0
-        while at < len(buffers):
+        left = Buffers(frames.pack(cargo, ticket, flags))
+        while left:
             try:
-                written = os.writev(self._to, buffers[at : at + RUN_BUFFERS])
+                left.wrote(os.writev(self._to, left.run()))
             except BlockingIOError:
                 await anyio.wait_writable(self._to)
-                continue
             except OSError as error:
                 raise WorkerGone from error
-            while at < len(buffers) and written >= len(buffers[at]):
-                written -= len(buffers[at])
-                at += 1
-            if written:
-                buffers[at] = memoryview(buffers[at])[written:]
 
     async def read(self) -> list[Answer]:
         """Wait for answers. Raises WorkerGone at the end of the worker's output."""

@@ -103,17 +103,16 @@ def test_a_failed_write_leaves_no_half_line(tmp_path: Path, monkeypatch: pytest.
     """Where the disk fills in the middle of a line, the file is as it was before."""
     path = tmp_path / "a"
     put(path, line(1))
-    whole_write = os.write
     budget = [10]
 
-    def short_write(descriptor: int, data: bytes) -> int:
+    def short_write(descriptor: int, parts: list[bytes]) -> int:
         if budget[0] == 0:
             raise OSError(errno.ENOSPC, "no space")
-        written = whole_write(descriptor, bytes(data)[: budget[0]])
+        written = os.write(descriptor, b"".join(parts)[: budget[0]])
         budget[0] -= written
         return written
 
-    monkeypatch.setattr(os, "write", short_write)
+    monkeypatch.setattr(os, "writev", short_write)
     with pytest.raises(OSError, match="no space"):
         put(path, line(2))
     assert path.read_bytes() == line(1) + b"\n"
@@ -122,8 +121,7 @@ def test_a_failed_write_leaves_no_half_line(tmp_path: Path, monkeypatch: pytest.
 def test_split_writes_stay_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A system that writes a few bytes at a time still gives whole lines."""
     path = tmp_path / "a"
-    whole_write = os.write
-    monkeypatch.setattr(os, "write", lambda fd, data: whole_write(fd, bytes(data)[:7]))
+    monkeypatch.setattr(os, "writev", lambda descriptor, parts: os.write(descriptor, b"".join(parts)[:7]))
     put(path, line(1, "long" * 100))
     assert path.read_bytes() == line(1, "long" * 100) + b"\n"
 
