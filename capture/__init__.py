@@ -1,8 +1,8 @@
 """Record every LLM call that an ASGI model server answers, with no effect on response latency.
 
-Server side: `CaptureConfig`, `CaptureMiddleware`, `install`, `current`. Reading side: `CaptureStore` and the
-views of what it reads. Names load on
-first use, so a server pays only for what it uses.
+Server side: `CaptureConfig`, `CaptureMiddleware`, `install`, `current`. Caller's side: `rollout_context`,
+`prefixed_url`, `capture.hooks`. Reading side: `CaptureStore` and the views of what it reads. Names load on first use,
+so a server pays only for what it uses.
 """
 
 import sys
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from pipeline.gaps import Gap
     from pipeline.record import ModelCallRecord
 
+    from .addresses import prefixed_url
     from .annotate import CurrentExchange, current
     from .config import CaptureConfig
     from .errors import CaptureConfigError, CaptureError, NoCallsError, UncorrelatedCallError
@@ -28,6 +29,14 @@ if TYPE_CHECKING:
     from .merge import amerge_capture_into_record, merge_capture_into_record, rollout_id_of
     from .metrics import RolloutMetrics, aggregate_rollout_metrics, aggregate_step_records
     from .middleware import CaptureMiddleware
+    from .rollout import (
+        check_rollout_id,
+        current_rollout_id,
+        make_rollout_id,
+        next_attempt,
+        rollout_context,
+        rollout_id_from_run,
+    )
     from .status import InFlight, ServerStatus, Status
     from .steps import StepRecord, assemble_step_records, lineage_of
     from .store import CaptureStore, Cleared, PendingCall, Settled, StoredRecord
@@ -40,6 +49,14 @@ __all__ = [  # noqa: RUF022 - grouped by who needs them
     "install",
     "current",
     "CurrentExchange",
+    # The caller's side.
+    "rollout_context",
+    "current_rollout_id",
+    "make_rollout_id",
+    "check_rollout_id",
+    "next_attempt",
+    "prefixed_url",
+    "rollout_id_from_run",
     # The reading side.
     "CaptureStore",
     "StoredRecord",
@@ -78,6 +95,13 @@ _HOMES = {
     "install": "capture.install",
     "current": "capture.annotate",
     "CurrentExchange": "capture.annotate",
+    "rollout_context": "capture.rollout",
+    "current_rollout_id": "capture.rollout",
+    "make_rollout_id": "capture.rollout",
+    "check_rollout_id": "capture.rollout",
+    "next_attempt": "capture.rollout",
+    "prefixed_url": "capture.addresses",
+    "rollout_id_from_run": "capture.rollout",
     "CaptureStore": "capture.store",
     "StoredRecord": "capture.store",
     "ModelCallRecord": "pipeline.record",

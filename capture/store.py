@@ -16,6 +16,7 @@ from pipeline import clearing
 from pipeline import gaps as gap_files
 from pipeline.account import held_gaps
 from pipeline.clearing import Cleared
+from pipeline.fences import Fences
 from pipeline.gaps import GAP_SUFFIX, RECORD_SUFFIX, Gap
 from pipeline.settling import PendingCall, Settled, Settling
 from pipeline.stems import stem_of
@@ -146,6 +147,16 @@ class CaptureStore:
                 for path in self.directory.glob("*" + suffix)
             }
         )
+
+    def traces(self) -> set[str]:
+        """Return the names of all files, without their endings, and of those that calls on their way will have.
+
+        A run that was killed may have left no more than that. Calls of runs that were cleared are none.
+        """
+        fences = Fences(self.directory)
+        left = clearing.unfinished(self.directory)
+        coming = {stem for stem, ids in left.items() if not all(fences.hold(stem, each) for each in ids)}
+        return coming.union(self.stems())
 
     def gaps(self, rollout_id: str | None = None) -> list[Gap]:
         """Return what is known to be missing of a rollout, or of all: lost, dropped, failed calls, damaged lines."""
