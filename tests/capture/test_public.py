@@ -9,6 +9,7 @@ import capture
 
 PUBLIC = """
 CaptureConfig CaptureMiddleware install current CurrentExchange
+rollout_context current_rollout_id make_rollout_id check_rollout_id next_attempt prefixed_url rollout_id_from_run
 CaptureStore StoredRecord ModelCallRecord Settled PendingCall Gap Cleared Status ServerStatus InFlight
 assemble_step_records StepRecord lineage_of aggregate_rollout_metrics aggregate_step_records RolloutMetrics
 assemble_rollout Trajectory TrajectoryItem
