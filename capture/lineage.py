@@ -69,11 +69,11 @@ class Lineage:
         for name, known, evidence in named:
             if name is not None and (number := known.get(name)) is not None:
                 call = self.calls[number]
-                node, _ = self.tree.descend(call.node, [Entry("model", digest([name, number]), ())])
+                node, _ = self.tree.descend(call.node, [Entry("model", digest([name, number]))])
                 return node, (number, evidence)
         if asked.previous is None:
             return ROOT, None
-        node, _ = self.tree.descend(ROOT, [Entry("lost", digest([record.rollout_id, asked.previous]), ())])
+        node, _ = self.tree.descend(ROOT, [Entry("lost", digest([record.rollout_id, asked.previous]))])
         return node, None
 
     def _descend(self, start: int, asked: Asked) -> int:

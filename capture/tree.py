@@ -40,12 +40,11 @@ class Made(NamedTuple):
 
 
 class Entry(NamedTuple):
-    """One step down the tree. `kind`: `user`, `model`, `tool` or `other`; `made` where a model made it."""
+    """One step down the tree. `kind`: `user`, `model`, `tool`, or another that says nothing of who spoke."""
 
     kind: str
     digest: bytes
-    items: tuple[Item, ...]
-    made: Made | None = None
+    items: tuple[Item, ...] = ()
 
 
 class Node:
@@ -81,8 +80,9 @@ class Tree:
             if below is None:
                 users = self.nodes[at].users + (entry.kind == "user")
                 below = self._below[key] = len(self.nodes)
+                made = made_by(entry.items) if entry.kind == "model" else None
                 items = entry.items if self._keep else ()
-                self.nodes.append(Node(at, entry.kind, users, entry.made, items))
+                self.nodes.append(Node(at, entry.kind, users, made, items))
                 added.append((below, entry))
             at = below
         return at, added
@@ -100,7 +100,7 @@ def entries_of(items: Iterable[Item]) -> list[Entry]:
     for kind, group in groupby(items, _kind):
         if kind == "model":
             made = tuple(group)
-            found.append(Entry(kind, _digest_made(made), made, made_by(made)))
+            found.append(Entry(kind, _digest_made(made), made))
         elif kind is not None:
             found += [Entry(kind, _digest(item), (item,)) for item in group]
     return found
