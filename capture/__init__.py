@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from .config import CaptureConfig
     from .errors import CaptureConfigError, CaptureError, NoCallsError, UncorrelatedCallError
     from .install import install
-    from .merge import amerge_capture_into_record, merge_capture_into_record, rollout_id_of
+    from .merge import amerge_capture_into_record, merge_capture_into_record
     from .metrics import RolloutMetrics, aggregate_rollout_metrics, aggregate_step_records
     from .middleware import CaptureMiddleware
     from .rollout import (
@@ -80,7 +80,6 @@ __all__ = [  # noqa: RUF022 - grouped by who needs them
     "TrajectoryItem",
     "merge_capture_into_record",
     "amerge_capture_into_record",
-    "rollout_id_of",
     # What is raised.
     "CaptureError",
     "CaptureConfigError",
@@ -123,7 +122,6 @@ _HOMES = {
     "TrajectoryItem": "capture.trajectory",
     "merge_capture_into_record": "capture.merge",
     "amerge_capture_into_record": "capture.merge",
-    "rollout_id_of": "capture.merge",
     "CaptureError": "capture.errors",
     "CaptureConfigError": "capture.errors",
     "NoCallsError": "capture.errors",

@@ -24,6 +24,7 @@ from pipeline.settling import Settled, Settling
 from pipeline.stems import stem_of
 
 from .metrics import RolloutMetrics, aggregate_step_records
+from .rollout import rollout_id_from_run
 from .steps import StepRecord, Steps
 from .store import CaptureStore
 from .streaming import RecordStream
@@ -100,20 +101,6 @@ class TrajectoryCapture(msgspec.Struct, frozen=True, kw_only=True):
     gaps: list[CaptureGap] | msgspec.UnsetType = msgspec.UNSET
 
 
-def rollout_id_of(row: Any) -> str | None:  # noqa: ANN401 - a mapping, or a model with extra members
-    """Return the rollout id that a row names: `_ng_rollout_id`, else its task, rollout and attempt index.
-
-    `<task>-<rollout>`, with `-a<n>` from attempt 1 on. Null where either index is missing.
-    """
-    explicit = _member(row, "_ng_rollout_id")
-    if isinstance(explicit, str) and explicit:
-        return explicit
-    task, rollout, attempt = (_index(row, f"_ng_{name}_index") for name in ("task", "rollout", "attempt"))
-    if task is None or rollout is None:
-        return None
-    return f"{task}-{rollout}-a{attempt}" if attempt else f"{task}-{rollout}"
-
-
 def merge_capture_into_record(
     row: MutableMapping[str, Any],
     store: CaptureStore,
@@ -124,11 +111,12 @@ def merge_capture_into_record(
 ) -> dict[str, Any] | None:
     """Attach a rollout's calls to its row under `key`, and return what was attached.
 
-    The id is the row's own unless given; without either nothing is attached, and null returned. Nothing else of the
-    row changes. `include_payloads` adds each call's request and response. Wait for the calls first, by
-    `store.settle`; those that are still on their way are a gap. Blocking; raises nothing for what is in the files.
+    The id is the row's own unless given, as `rollout_id_from_run` reads it; without either nothing is attached, and
+    null returned. Nothing else of the row changes. `include_payloads` adds each call's request and response. Wait
+    for the calls first, by `store.settle`; those that are still on their way are a gap. Blocking. Raises ValueError
+    for a row whose id is unfit, and nothing for what is in the files.
     """
-    rollout_id = rollout_id or rollout_id_of(row)
+    rollout_id = rollout_id or rollout_id_from_run(row)
     if rollout_id is None:
         return None
     form = FORMS.get(key, FORMS[MODEL_CALL_KEY])
@@ -146,7 +134,7 @@ async def amerge_capture_into_record(
     include_payloads: bool = False,
 ) -> dict[str, Any] | None:
     """Do what `merge_capture_into_record` does, in a thread; asyncio and trio. The row changes at the end only."""
-    rollout_id = rollout_id or rollout_id_of(row)
+    rollout_id = rollout_id or rollout_id_from_run(row)
     if rollout_id is None:
         return None
     form = FORMS.get(key, FORMS[MODEL_CALL_KEY])
@@ -223,16 +211,3 @@ def _missing(gaps: Iterable[Gap], ids: set[str]) -> list[CaptureGap]:
         detail = ", ".join(f"{code}: {count}" for code, count in codes.most_common())
         found.append(CaptureGap(code=INCOMPLETE, count=codes.total(), detail=detail))
     return found
-
-
-def _index(row: Any, name: str) -> int | None:  # noqa: ANN401 - see rollout_id_of
-    value = _member(row, name)
-    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
-
-
-def _member(row: Any, name: str) -> Any:  # noqa: ANN401 - see rollout_id_of
-    """Return a member of a mapping, or of a model that keeps members it does not know (as pydantic does)."""
-    if isinstance(row, Mapping):
-        return row.get(name)
-    extra = getattr(row, "model_extra", None)
-    return extra.get(name) if isinstance(extra, Mapping) and name in extra else getattr(row, name, None)

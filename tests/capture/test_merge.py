@@ -17,7 +17,6 @@ from capture.merge import (
     AttachedCall,
     amerge_capture_into_record,
     merge_capture_into_record,
-    rollout_id_of,
 )
 from capture.metrics import RolloutMetrics
 from capture.steps import StepRecord
@@ -219,29 +218,15 @@ def test_the_asynchronous_merge_attaches_the_same(tmp_path: Path, backend: str) 
     assert rows == [{**ROW, TRAJECTORY_KEY: merged(store, key=TRAJECTORY_KEY, include_payloads=True)}] * 3
 
 
-class Model:
-    """A row as a model that keeps members it does not know."""
+@pytest.mark.parametrize(("attempt", "expected"), [({}, 2), ({"_ng_attempt_index": 1}, 0)])
+def test_attempts_do_not_mix(tmp_path: Path, attempt: dict[str, int], expected: int) -> None:
+    """A row of the second attempt is not given the calls of the first."""
+    row: dict[str, Any] = {**ROW, **attempt}
+    merge_capture_into_record(row, stored(tmp_path, scripted()))
+    assert len(row[MODEL_CALL_KEY]["calls"]) == expected
 
-    def __init__(self, **extra: object) -> None:
-        self.model_extra = extra
 
-
-@pytest.mark.parametrize("make", [dict, Model])
-@pytest.mark.parametrize(
-    ("members", "expected"),
-    [
-        ({"_ng_task_index": 7, "_ng_rollout_index": 0}, "7-0"),
-        ({"_ng_task_index": 7}, None),
-        ({"_ng_rollout_index": 7}, None),
-        ({"_ng_task_index": 7, "_ng_rollout_index": 0, "_ng_attempt_index": 0}, "7-0"),
-        ({"_ng_task_index": 7, "_ng_rollout_index": 0, "_ng_attempt_index": 2}, "7-0-a2"),
-        ({"_ng_task_index": 7, "_ng_rollout_index": 0, "_ng_attempt_index": "2"}, "7-0"),
-        ({"_ng_task_index": 7, "_ng_rollout_index": 0, "_ng_rollout_id": "mine"}, "mine"),
-        ({"_ng_task_index": True, "_ng_rollout_index": 0}, None),
-    ],
-)
-def test_a_rows_rollout_id_is_explicit_or_made_of_its_indexes(
-    make: type[Any], members: dict[str, Any], expected: str | None
-) -> None:
-    """Task and rollout index, and the attempt from the first on; both indexes or none; a mapping or a model."""
-    assert rollout_id_of(make(**members)) == expected
+def test_a_row_with_an_unfit_id_is_refused(tmp_path: Path) -> None:
+    """An id of the caller's own that could not have been served is a fault of the caller's, and raises."""
+    with pytest.raises(ValueError, match="rollout id"):
+        merge_capture_into_record({"_ng_rollout_id": "../x"}, CaptureStore(tmp_path))

@@ -13,7 +13,7 @@ rollout_context current_rollout_id make_rollout_id check_rollout_id next_attempt
 CaptureStore StoredRecord ModelCallRecord Settled PendingCall Gap Cleared Status ServerStatus InFlight
 assemble_step_records StepRecord lineage_of aggregate_rollout_metrics aggregate_step_records RolloutMetrics
 assemble_rollout Trajectory TrajectoryItem
-merge_capture_into_record amerge_capture_into_record rollout_id_of
+merge_capture_into_record amerge_capture_into_record
 CaptureError CaptureConfigError NoCallsError UncorrelatedCallError __version__
 """
 """Every public name. A name is added here and in `__all__`; to take one away is a change that breaks users."""
