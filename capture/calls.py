@@ -34,7 +34,8 @@ class Call(msgspec.Struct, kw_only=True):
     answered_at: float
     failed: bool
     retries: int
-    linked: tuple[int, Evidence] | None
+    named: tuple[str, Evidence] | None
+    response_id: str | None
     local: tuple[bytes, ...]
     exact: tuple[bytes, ...]
 

@@ -25,8 +25,7 @@ class Lineage:
         self.tree = Tree(keep=keep)
         self.calls: list[Call] = []
         self._origins = Origins()
-        self._by_response: dict[str, int] = {}
-        self._by_conversation: dict[str, int] = {}
+        self._begun: list[tuple[int, str]] = []
 
     def add(self, record: ModelCallRecord) -> None:
         """Take in one record; its number is how many came before it."""
@@ -34,47 +33,36 @@ class Lineage:
 
     def read(self, record: ModelCallRecord, asked: Asked, answers: list[list[Item]]) -> Call:
         """Do what `add` does with a request and answers that were read already; return what is kept of it."""
-        start, linked = self._start(asked, record)
+        named = _named(asked)
+        start = ROOT if named is None else self.tree.descend(ROOT, [Entry("named", digest(named))])[0]
         node = self._descend(start, asked)
         made = [made_by(items) for items in answers]
         call = Call(
             number=len(self.calls),
             node=node,
             start=start,
-            known=bool(asked.items or linked),
+            known=bool(asked.items or named),
             context=digest([[item.role, item.text] for item in asked.context]),
             tools=_tools(record),
             started_at=record.started_at,
             answered_at=_answered_at(record),
             failed=record.error_category is not None,
             retries=record.client.retry_count or 0,
-            linked=linked,
+            named=named,
+            response_id=record.response_id,
             local=tuple(key for one in made for key in one.local),
             exact=tuple(key for one in made for key in one.exact),
         )
         self.calls.append(call)
-        self._learn(call, record, asked, answers)
+        self._learn(call, answers)
         return call
 
     def places(self) -> list[Place]:
-        """Return the place of each call, by its number."""
+        """Return the place of each call, by its number. Call it once, after the last record."""
+        self._origins.arrange(lambda source: self.calls[source.call].started_at)
+        for node, text in self._begun:
+            self.tree.nodes[node].origin = self._origins.of(text)
         return Placing(self.tree, self.calls).run()
-
-    def _start(self, asked: Asked, record: ModelCallRecord) -> tuple[int, tuple[int, Evidence] | None]:
-        """Return the node below which a request's items belong, and the call that it names."""
-        named: tuple[tuple[str | None, dict[str, int], Evidence], ...] = (
-            (asked.previous, self._by_response, "response_id"),
-            (asked.conversation, self._by_conversation, "conversation"),
-        )
-        for name, known, evidence in named:
-            if name is not None and (number := known.get(name)) is not None:
-                call = self.calls[number]
-                node, _ = self.tree.descend(call.node, [Entry("model", digest([name, number]))])
-                return node, (number, evidence)
-        if asked.previous is None:
-            return ROOT, None
-        node, _ = self.tree.descend(ROOT, [Entry("lost", digest([record.rollout_id, asked.previous]))])
-        return node, None
 
     def _descend(self, start: int, asked: Asked) -> int:
         entries = entries_of(asked.items)
@@ -82,17 +70,12 @@ class Lineage:
             entries.pop()
         node, added = self.tree.descend(start, entries)
         for at, entry in added:
-            here = self.tree.nodes[at]
-            if entry.kind == "user" and here.users <= ORIGIN_USERS:
-                here.origin = self._origins.of(said(entry.items[0].text or ""))
+            if entry.kind == "user" and self.tree.nodes[at].users <= ORIGIN_USERS:
+                self._begun.append((at, said(entry.items[0].text or "")))
         return node
 
-    def _learn(self, call: Call, record: ModelCallRecord, asked: Asked, answers: list[list[Item]]) -> None:
-        """Remember what later calls may name or repeat."""
-        if record.response_id is not None:
-            self._by_response[record.response_id] = call.number
-        if asked.conversation is not None:
-            self._by_conversation[asked.conversation] = call.number
+    def _learn(self, call: Call, answers: list[list[Item]]) -> None:
+        """Remember what later calls may repeat."""
         for item in (item for items in answers for item in items):
             if item.type == MESSAGE and item.text:
                 self._origins.add(Source(call.number), item.text)
@@ -100,6 +83,13 @@ class Lineage:
                 for value in item.arguments.values():
                     if isinstance(value, str):
                         self._origins.add(Source(call.number, item.call_id, is_argument=True), value)
+
+
+def _named(asked: Asked) -> tuple[str, Evidence] | None:
+    """Return what a request names instead of telling it: the response or the conversation that it goes on from."""
+    if asked.previous is not None:
+        return (asked.previous, "response_id")
+    return None if asked.conversation is None else (asked.conversation, "conversation")
 
 
 def _answered_at(record: ModelCallRecord) -> float:

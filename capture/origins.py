@@ -2,12 +2,12 @@
 
 A compaction begins with a summary that a model wrote, a sub-agent with a prompt that a model passed to a tool; often
 with words of the harness around it. So of each source some runs of words are kept as hashes, and a text repeats it
-if it holds at least half of them. Time is linear in the text, memory in the number of sources.
+if it holds a fair share of them. Time is linear in the text, memory in the number of sources.
 """
 
 from collections import Counter
-from collections.abc import Iterator
-from typing import NamedTuple
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
 
 RUN_WORDS = 6
 """Words in a run: fewer are said by chance."""
@@ -20,6 +20,9 @@ SHARED_MAX = 8
 
 WORDS_MAX = 20_000
 """Words of a text that are looked at."""
+
+SHARE_MIN = 0.25
+"""The share of a source's runs that a text which repeats it holds: agents keep the summary and drop its preamble."""
 
 SHORT_CHARS_MIN = 12
 """A source of fewer words than a run must be repeated whole, and be this long."""
@@ -34,38 +37,43 @@ class Source(NamedTuple):
 
 
 class Origins:
-    """The sources of a rollout, and what repeats them."""
+    """The sources of a rollout, and what repeats them: `add` all of them, then ask `of`."""
 
     def __init__(self) -> None:
-        self._sources: list[Source] = []
+        self._given: list[tuple[Source, tuple[int, ...]]] = []
         self._runs: dict[int, list[int]] = {}
-        self._kept: list[int] = []
 
     def add(self, source: Source, text: str) -> None:
-        """Keep a text that may be repeated later."""
-        runs = list(_sampled(text))
-        if not runs:
-            return
-        number = len(self._sources)
-        self._sources.append(source)
-        self._kept.append(len(runs))
-        for run in runs:
-            there = self._runs.setdefault(run, [])
-            if len(there) < SHARED_MAX:
-                there.append(number)
+        """Keep a text that may be repeated."""
+        runs = _sampled(text)
+        if runs:
+            self._given.append((source, runs))
+
+    def arrange(self, rank: Callable[[Source], Any]) -> None:
+        """Put the sources in order, after which none is added: of equal ones the first by rank is named first."""
+        self._given.sort(key=lambda given: rank(given[0]))
+        for number, (_, runs) in enumerate(self._given):
+            for run in runs:
+                there = self._runs.setdefault(run, [])
+                if len(there) < SHARED_MAX:
+                    there.append(number)
 
     def of(self, text: str) -> tuple[Source, ...]:
         """Return the sources that a text repeats, the one it repeats most first."""
         hits = Counter(number for run in _runs(text) for number in self._runs.get(run, ()))
-        found = [number for number, count in hits.items() if 2 * count >= self._kept[number]]
+        found = [number for number, count in hits.items() if count >= _needed(len(self._given[number][1]))]
         found.sort(key=lambda number: (-hits[number], number))
-        return tuple(self._sources[number] for number in found)
+        return tuple(self._given[number][0] for number in found)
 
 
-def _sampled(text: str) -> Iterator[int]:
-    runs = list(dict.fromkeys(_runs(text)))
-    step = max(1, -(-len(runs) // RUNS_MAX))
-    yield from runs[::step]
+def _needed(kept: int) -> float:
+    """Return how many of a source's runs a text must hold: one alone may be a phrase."""
+    return max(min(2, kept), SHARE_MIN * kept)
+
+
+def _sampled(text: str) -> tuple[int, ...]:
+    runs = tuple(dict.fromkeys(_runs(text)))
+    return runs[:: max(1, -(-len(runs) // RUNS_MAX))]
 
 
 def _runs(text: str) -> Iterator[int]:

@@ -58,6 +58,7 @@ class Placing:
         self._by_answer: dict[tuple[int, bytes], _Shelf] = defaultdict(_Shelf)
         self._by_exact: dict[bytes, _Shelf] = defaultdict(_Shelf)
         self._asked: dict[tuple[int, bytes], _Shelf] = defaultdict(_Shelf)
+        self._names: dict[tuple[str, Evidence], Call] = {}
         self._spawned: set[tuple[int, str | None]] = set()
         self._branches = 0
 
@@ -70,6 +71,10 @@ class Placing:
         return self._places
 
     def _register(self, call: Call) -> None:
+        if call.response_id is not None:
+            self._names[call.response_id, "response_id"] = call
+        if call.named is not None and call.named[1] == "conversation":
+            self._names[call.named] = call
         self._at_node[call.node].calls.append(call)
         self._asked[call.node, call.context].calls.append(call)
         for key in dict.fromkeys(call.local):
@@ -82,20 +87,27 @@ class Placing:
             return Place(relation="unknown")
         if (earlier := self._retried(call)) is not None:
             return self._retry(earlier, call)
-        if call.linked is not None or self._is_lost(call):
-            return self._linked(call)
+        if call.named is not None and (place := self._named(call, *call.named)) is not None:
+            return place
         found = self._above(call)
         if found is not None and found.matched and not self._taken[found.call.number]:
             return self._go_on(call, found.call, "answer", found.call.node)
         return self._compaction(call, found) or self._weaker(call, found)
 
-    def _linked(self, call: Call) -> Place:
-        """Place a call that names what it goes on from, if that is among the records and began before it."""
-        if call.linked is not None:
-            number, evidence = call.linked
-            if self._calls[number].started_at <= call.started_at:
-                return self._go_on(call, self._calls[number], evidence, call.start)
-        return Place(relation="unknown", branch=self._open(), shared=call.start)
+    def _named(self, call: Call, name: str, evidence: Evidence) -> Place | None:
+        """Place a call that names what it goes on from; null for the first of a conversation.
+
+        Its history is only what is new, so the user's messages before it are in the offset of its turn.
+        """
+        parent = self._names.get((name, evidence))
+        if parent is not None:
+            place = self._go_on(call, parent, evidence, call.start)
+            offset = place.offset
+            offset = None if offset is None else offset + self._tree.nodes[parent.node].users
+            return msgspec.structs.replace(place, offset=offset, turn=self._turn(call, offset))
+        if evidence == "response_id":
+            return Place(relation="unknown", branch=self._open(), shared=call.start)
+        return None
 
     def _weaker(self, call: Call, found: Found | None) -> Place:
         if found is None:
@@ -258,10 +270,6 @@ class Placing:
     def _turn(self, call: Call, offset: int | None) -> int | None:
         users = self._tree.nodes[call.node].users
         return max(users - 1 + offset, 0) if offset is not None and users + offset > 0 else None
-
-    def _is_lost(self, call: Call) -> bool:
-        """Whether a call goes on from a response that is not among the records."""
-        return self._tree.nodes[call.start].kind == "lost"
 
     def _open(self) -> int:
         self._branches += 1

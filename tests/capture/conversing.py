@@ -8,6 +8,7 @@ import json
 from typing import Any, NamedTuple
 
 from capture.reading import StoredRecord, parse_line
+from capture.steps import StepRecord
 from pipeline.process import encode, process
 from tests.exchanges import JSON_BODY, SERVER, exchange
 
@@ -89,6 +90,19 @@ class Rollout:
         assert record is not None
         self.records.append(record)
         return record
+
+
+def places(steps: list[StepRecord]) -> list[tuple[str, int | None, int | None, int | None]]:
+    """Return relation, branch, parent and turn of each step."""
+    return [(step.relation, step.branch, step.parent_step, step.turn_index) for step in steps]
+
+
+def thread(rollout: Rollout, history: list[Turn], *rounds: Turn) -> list[Turn]:
+    """Make a call for each round, each history holding what came before; return the last history."""
+    for answer in rounds:
+        rollout.call(history, answer)
+        history = [*history, answer, *(tool(call_id, f"out {call_id}") for call_id, _, _ in answer.calls)]
+    return history
 
 
 FAILURE: Json = {"error": {"message": "no", "type": "server_error"}}

@@ -4,24 +4,11 @@ import random
 
 import pytest
 
-from capture.steps import StepRecord, assemble_step_records, lineage_of
-from tests.capture.conversing import DIALECTS, Rollout, Turn, bash, model, system, tool, user
+from capture.steps import assemble_step_records, lineage_of
+from tests.capture.conversing import DIALECTS, Rollout, bash, model, places, system, thread, tool, user
 
 SYSTEM = system("You are an agent.")
 ALL = pytest.mark.parametrize("dialect", DIALECTS)
-
-
-def places(steps: list[StepRecord]) -> list[tuple[str, int | None, int | None, int | None]]:
-    """Return relation, branch, parent and turn of each step."""
-    return [(step.relation, step.branch, step.parent_step, step.turn_index) for step in steps]
-
-
-def thread(rollout: Rollout, history: list[Turn], *rounds: Turn) -> list[Turn]:
-    """Make a call for each round, each history holding what came before; return the last history."""
-    for answer in rounds:
-        rollout.call(history, answer)
-        history = [*history, answer, *(tool(call_id, f"out {call_id}") for call_id, _, _ in answer.calls)]
-    return history
 
 
 @ALL
@@ -216,114 +203,12 @@ def test_a_fork_back_into_the_past_is_a_branch(dialect: str) -> None:
 
 @ALL
 def test_the_order_of_the_records_does_not_matter(dialect: str) -> None:
-    """Records in any order give the same steps: they are put in order by completion, and placed by start."""
+    """A file of several server processes is in no order of cause: a summary may stand behind what repeats it."""
     rollout = Rollout(dialect)
-    thread(rollout, [user("one")], *(model("", bash(f"c{number}")) for number in range(6)), model("end"))
-    shuffled = list(rollout.records)
-    random.Random(5).shuffle(shuffled)
-    assert assemble_step_records(iter(shuffled)) == assemble_step_records(rollout.records)
-
-
-def test_steps_are_numbered_by_completion_and_placed_by_start() -> None:
-    """A call whose server lingered is completed after the next one, and is still what that one goes on from."""
-    rollout = Rollout()
-    first = rollout.call([user("go")], model("", bash("c1")), at=0, seconds=10)
-    assert first.timing.last_token_ms is None
-    rollout.call([user("go"), model("", bash("c1")), tool("c1", "out")], model("done"), at=20)
-    assert [step.step_index for step in assemble_step_records(rollout.records)] == [0, 1]
-
-
-@pytest.mark.parametrize("retold", [True, False])
-def test_a_request_that_names_its_previous_response_goes_on_from_it(*, retold: bool) -> None:
-    """On the Responses API the history may stay with the provider; turns are counted through all the same."""
-    rollout = Rollout("responses")
-    rollout.call([user("one")], model("first"))
-    rollout.call([user("two")], model("second"), previous_response_id="resp-0")
-    name = "resp-1" if retold else "resp-of-nobody"
-    rollout.call([user("three")], model("third"), previous_response_id=name)
-    steps = assemble_step_records(rollout.records)
-    expected = ("continues", 0, 1, 2) if retold else ("unknown", 1, None, None)
-    assert places(steps)[1:] == [("continues", 0, 0, 1), expected]
-    assert steps[1].evidence == "response_id"
-
-
-def test_a_request_that_names_a_conversation_goes_on_from_its_last_call() -> None:
-    """On the Responses API a conversation may have a name instead of a history."""
-    rollout = Rollout("responses")
-    for word in ("one", "two", "three"):
-        rollout.call([user(word)], model(f"to {word}"), conversation={"id": "conv-1"})
-    assert places(assemble_step_records(rollout.records)) == [
-        ("root", 0, None, 0),
-        ("continues", 0, 0, 1),
-        ("continues", 0, 1, 2),
-    ]
-
-
-def test_tool_results_in_the_role_of_the_user_are_no_turns() -> None:
-    """On the Messages API a tool round stays in its turn, also with a reminder that the agent put beside it."""
-    rollout = Rollout("messages")
-    rollout.call([user("go")], model("", bash("c1")))
-    record = rollout.call([user("go"), model("", bash("c1")), tool("c1", "out")], model("done"))
-    reminder = {"type": "text", "text": "<system-reminder>\nuse the list\n</system-reminder>"}
-    record.request["messages"][-1]["content"].append(reminder)
-    assert [step.turn_index for step in assemble_step_records(rollout.records)] == [0, 0]
-
-
-def test_cache_marks_and_text_blocks_are_the_same_history() -> None:
-    """A client that moves its cache mark, and writes text now as a string and now as a block, tells one story."""
-    rollout = Rollout("messages")
-    first = rollout.call([user("go")], model("", bash("c1"), thought="hm"))
-    first.request["messages"][0]["content"] = "go"
-    second = rollout.call([user("go"), model("", bash("c1")), tool("c1", "out")], model("done"))
-    second.request["messages"][-1]["content"][0]["cache_control"] = {"type": "ephemeral"}
-    third = rollout.call(
-        [user("go"), model("", bash("c1")), tool("c1", "out"), model("done"), user("more")], model("end")
-    )
-    third.request["messages"][0]["content"][0]["cache_control"] = {"type": "ephemeral"}
-    assert [step.relation for step in assemble_step_records(rollout.records)] == ["root", *["continues"] * 2]
-
-
-def test_reasoning_that_a_client_cuts_out_does_not_matter() -> None:
-    """An answer is known again without its reasoning, be it in a member of its own or in the text."""
-    rollout = Rollout()
-    rollout.call([user("go")], model("<think>\nso\n</think>\n\nthe answer", thought="really"))
-    rollout.call([user("go"), model("the answer"), user("more")], model("end"))
-    step = assemble_step_records(rollout.records)[1]
-    assert (step.relation, step.evidence) == ("continues", "answer")
-
-
-def test_an_edited_answer_is_still_what_the_next_call_goes_on_from() -> None:
-    """Where only the history before the answer agrees, the evidence says so."""
-    rollout = Rollout()
-    rollout.call([user("go")], model("the answer"))
-    rollout.call([user("go"), model("another answer"), user("more")], model("end"))
-    step = assemble_step_records(rollout.records)[1]
-    assert (step.relation, step.parent_step, step.evidence) == ("continues", 0, "prefix")
-
-
-def test_a_request_that_cannot_be_read_costs_only_its_own_place() -> None:
-    """Without a history there is no branch and no turn, for this call alone."""
-    rollout = Rollout()
-    thread(rollout, [user("go")], model("", bash("c1")))
-    rollout.call([], None)
-    thread(rollout, [user("go"), model("", bash("c1")), tool("c1", "out c1")], model("done"))
-    assert places(assemble_step_records(rollout.records)) == [
-        ("root", 0, None, 0),
-        ("unknown", None, None, None),
-        ("continues", 0, 0, 0),
-    ]
-
-
-@ALL
-def test_repeated_texts_count_by_their_position(dialect: str) -> None:
-    """A user who says the same twice has two turns."""
-    rollout = Rollout(dialect)
-    history = thread(rollout, [user("go on")], model("done"))
-    history = thread(rollout, [*history, user("go on")], model("done"))
-    thread(rollout, [*history, user("go on")], model("done"))
-    steps = assemble_step_records(rollout.records)
-    assert [(step.turn_index, step.relation) for step in steps] == [
-        (0, "root"),
-        (1, "continues"),
-        (2, "continues"),
-    ]
+    history = thread(rollout, [SYSTEM, user("refactor")], model("", bash("c1")), model("", bash("c2")))
+    thread(rollout, [*history, user("Summarise all of this.")], model(SUMMARY))
+    thread(rollout, [SYSTEM, user(f"So far: {SUMMARY}")], model("", bash("c3")), model("done"))
+    for seed in range(5):
+        shuffled = list(rollout.records)
+        random.Random(seed).shuffle(shuffled)
+        assert assemble_step_records(iter(shuffled)) == assemble_step_records(rollout.records)

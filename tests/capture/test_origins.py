@@ -12,6 +12,7 @@ def origins(*texts: str) -> Origins:
     made = Origins()
     for number, text in enumerate(texts):
         made.add(Source(number), text)
+    made.arrange(lambda source: source.call)
     return made
 
 
@@ -23,8 +24,14 @@ def test_words_around_a_text_do_not_hide_it(around: str) -> None:
     )
 
 
+def test_a_preamble_that_was_dropped_does_not_hide_the_rest() -> None:
+    """An agent that asks for an analysis and a summary keeps the summary."""
+    analysis = " ".join(f"First I looked at file number {number} of them." for number in range(4))
+    assert origins(f"<analysis>{analysis}</analysis>\n{ANSWER}").of(f"So far:\n{ANSWER}") == (Source(0),)
+
+
 def test_a_few_words_in_common_are_no_repetition() -> None:
-    """Less than half of a text is not the text."""
+    """A phrase of a text is not the text."""
     assert origins(ANSWER).of("The parser was split into three files, as you know.") == ()
 
 
