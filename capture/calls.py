@@ -22,7 +22,7 @@ NO_TOOLS = digest([])
 
 
 class Call(msgspec.Struct, kw_only=True):
-    """What is kept of one record: where its history ends, and what its answers are known by."""
+    """What is kept of one record: where its history ends, and what its answers, one a choice, are known by."""
 
     number: int
     node: int
@@ -36,19 +36,22 @@ class Call(msgspec.Struct, kw_only=True):
     retries: int
     named: tuple[str, Evidence] | None
     response_id: str | None
-    local: tuple[bytes, ...]
+    local: tuple[tuple[bytes, ...], ...]
     exact: tuple[bytes, ...]
 
 
 class Place(msgspec.Struct, frozen=True, kw_only=True):
-    """A call's place. `parent` is the number of the call it goes on from, `shared` the node down to which they agree.
+    """A call's place in its rollout.
 
-    `offset` is added to the count of a user's messages to give the turn; null where turns cannot be counted.
+    `parent` is the number of the call it goes on from, `choice` which of that call's answers, where that is known,
+    `shared` the node down to which their histories agree. `offset` is added to the count of a user's messages to
+    give the turn; null where turns cannot be counted.
     """
 
     relation: Relation
     branch: int | None = None
     parent: int | None = None
+    choice: int | None = None
     evidence: Evidence | None = None
     tool_call_id: str | None = None
     turn: int | None = None

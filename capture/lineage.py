@@ -50,7 +50,7 @@ class Lineage:
             retries=record.client.retry_count or 0,
             named=named,
             response_id=record.response_id,
-            local=tuple(key for one in made for key in one.local),
+            local=tuple(one.local for one in made),
             exact=tuple(key for one in made for key in one.exact),
         )
         self.calls.append(call)

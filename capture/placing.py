@@ -29,10 +29,15 @@ MODEL_ENTRIES_BACK = 4
 
 
 class Found(NamedTuple):
-    """A call that another may go on from; `matched` if by its answer, else only by its history."""
+    """A call that another may go on from; `choice` is the answer that matched, null if only the history did."""
 
     call: Call
-    matched: bool
+    choice: int | None = None
+
+    @property
+    def matched(self) -> bool:
+        """Whether the history goes on with one of the call's answers."""
+        return self.choice is not None
 
 
 class _Shelf:
@@ -77,7 +82,7 @@ class Placing:
             self._names[call.named] = call
         self._at_node[call.node].calls.append(call)
         self._asked[call.node, call.context].calls.append(call)
-        for key in dict.fromkeys(call.local):
+        for key in {key for keys in call.local for key in keys}:
             self._by_answer[call.node, key].calls.append(call)
         for key in dict.fromkeys(call.exact):
             self._by_exact[key].calls.append(call)
@@ -91,7 +96,7 @@ class Placing:
             return place
         found = self._above(call)
         if found is not None and found.matched and not self._taken[found.call.number]:
-            return self._go_on(call, found.call, "answer", found.call.node)
+            return self._go_on_from(call, found)
         return self._compaction(call, found) or self._weaker(call, found)
 
     def _named(self, call: Call, name: str, evidence: Evidence) -> Place | None:
@@ -110,9 +115,12 @@ class Placing:
         return None
 
     def _weaker(self, call: Call, found: Found | None) -> Place:
-        if found is None:
-            return self._root(call)
-        return self._go_on(call, found.call, "answer" if found.matched else "prefix", found.call.node)
+        return self._root(call) if found is None else self._go_on_from(call, found)
+
+    def _go_on_from(self, call: Call, found: Found) -> Place:
+        evidence: Evidence = "answer" if found.matched else "prefix"
+        place = self._go_on(call, found.call, evidence, found.call.node)
+        return msgspec.structs.replace(place, choice=found.choice)
 
     def _retried(self, call: Call) -> Call | None:
         """Return the call that this one makes again: of the same history and instructions, and not made again yet.
@@ -134,6 +142,7 @@ class Placing:
             relation="retry",
             branch=self._open(),
             parent=earlier.number,
+            choice=None,
             evidence="request",
             tool_call_id=None,
             shared=call.node,
@@ -173,7 +182,7 @@ class Placing:
             shelf = self._by_answer.get((at, key))
             answered = self._first_of(shelf, call) if shelf else None
             if answered is not None:
-                return Found(answered, matched=True)
+                return Found(answered, next(n for n, keys in enumerate(answered.local) if key in keys))
         return None
 
     def _first_of(self, shelf: _Shelf, call: Call) -> Call | None:
@@ -190,7 +199,7 @@ class Placing:
         """Return the last call of a history that was over in time, one that went well if there is one."""
         over = [one for one in shelf.calls[-LOOK_BACK:] if _answered(one, call)]
         best = next((one for one in reversed(over) if not one.failed), over[-1] if over else None)
-        return None if best is None else Found(best, matched=False)
+        return None if best is None else Found(best)
 
     def _compaction(self, call: Call, found: Found | None) -> Place | None:
         """Place a call whose history was rewritten: by an answer it still holds, or by a summary it begins with."""

@@ -23,8 +23,9 @@ class StepRecord(msgspec.Struct, frozen=True, kw_only=True):
 
     `step_index` counts from 0 in the order of completion; `turn_index` counts the user's messages of the call's own
     conversation, from 0. `branch` is a run of steps that each continue the one before, numbered in the order of
-    their first calls; `parent_step` is the step that this one goes on from, `relation` how, `evidence` what says
-    so, `spawned_by` the tool call that passed a sub-agent its prompt.
+    their first calls. `parent_step` is the step that this one goes on from, `parent_choice` which of its answers if
+    that is known, `relation` how, `evidence` what says so; `spawned_by` is the tool call that passed a sub-agent its
+    prompt.
 
     `tokens_in` is the whole prompt, cached parts included. `latency_ttft_ms` is the first byte of the body,
     `first_token_ms` the first token of a stream, reasoning included. `tool_calls` and `reasoning_content` are of
@@ -35,6 +36,7 @@ class StepRecord(msgspec.Struct, frozen=True, kw_only=True):
     turn_index: int | None = None
     branch: int | None = None
     parent_step: int | None = None
+    parent_choice: int | None = None
     relation: Relation = "unknown"
     evidence: Evidence | None = None
     spawned_by: str | None = None
@@ -130,11 +132,17 @@ def lineage_of(steps: Sequence[StepRecord], step_index: int) -> list[StepRecord]
 
     Attempts that were made again are left out, so this is the thread that a trainer wants. Raises IndexError.
     """
+    path = path_to(steps, step_index)
+    again = {step.parent_step for step in path if step.relation == "retry"}
+    return [step for step in path if step.step_index not in again]
+
+
+def path_to(steps: Sequence[StepRecord], step_index: int) -> list[StepRecord]:
+    """Do what `lineage_of` does, with the attempts that were made again."""
     path = [steps[step_index]]
     while (parent := path[-1].parent_step) is not None and path[-1].relation != "subagent":
         path.append(steps[parent])
-    again = {step.parent_step for step in path if step.relation == "retry"}
-    return [step for step in reversed(path) if step.step_index not in again]
+    return path[::-1]
 
 
 def make_step(record: ModelCallRecord) -> StepRecord:
@@ -168,6 +176,7 @@ def place_steps(steps: Sequence[StepRecord], places: Sequence[Place]) -> list[St
             turn_index=place.turn,
             branch=place.branch,
             parent_step=None if place.parent is None else index_of[place.parent],
+            parent_choice=place.choice,
             relation=place.relation,
             evidence=place.evidence,
             spawned_by=place.tool_call_id,

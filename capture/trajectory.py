@@ -5,7 +5,8 @@ user's words that came since the step it goes on from, then the model's answer. 
 and carry the step, turn and branch that they belong to. A pure view; memory is that of the account.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import pairwise
 from typing import Any, Literal
 
 import msgspec
@@ -15,7 +16,7 @@ from pipeline.record import ModelCallRecord
 from .calls import Call, Place
 from .history import CALL, OUTPUT, Item, read_answers, read_asked
 from .lineage import Lineage
-from .steps import StepRecord, completion_order, make_step, place_steps
+from .steps import StepRecord, completion_order, make_step, path_to, place_steps
 from .tree import ROOT, Node, digest
 
 Json = dict[str, Any]
@@ -56,6 +57,20 @@ class Trajectory(msgspec.Struct, frozen=True, kw_only=True):
     def branch(self, branch: int, *, choice: int = 0) -> list[TrajectoryItem]:
         """Return the items of one branch, of each response those of one choice."""
         return [item for item in self.items if item.branch == branch and item.choice in {None, choice}]
+
+    def thread(self, step_index: int, *, choice: int = 0) -> list[TrajectoryItem]:
+        """Return the items of the whole conversation down to one choice of one step: what a trainer wants.
+
+        Of each step before, only the answer that was gone on from. Raises IndexError for a step that is not there.
+        """
+        path = path_to(self.steps, step_index)
+        chosen = {step_index: choice} | {
+            before.step_index: step.parent_choice or 0
+            for before, step in pairwise(path)
+            if step.relation != "retry"
+        }
+        asked = {step.step_index for step in path}
+        return [item for item in self.items if _is_in(item, asked, chosen)]
 
 
 def assemble_rollout(records: Iterable[ModelCallRecord]) -> Trajectory:
@@ -140,7 +155,9 @@ class _Account:
         if place.relation == "compaction":
             stop = ROOT
             told += [item for node in self._path(parent.node, ROOT) for item in node.items]
-        yield from self._below(call, stop, frozenset(parent.local), frozenset(map(_key, told)))
+        yield from self._below(
+            call, stop, frozenset(key for keys in parent.local for key in keys), frozenset(map(_key, told))
+        )
 
     def _below(
         self, call: Call, stop: int, made: frozenset[bytes], told: frozenset[_ItemKey]
@@ -153,6 +170,13 @@ class _Account:
     def _path(self, node: int, stop: int) -> list[Node]:
         tree = self._lineage.tree
         return [tree.nodes[at] for at in tree.up(node, stop)][::-1]
+
+
+def _is_in(item: TrajectoryItem, asked: set[int], chosen: Mapping[int, int]) -> bool:
+    """Whether an item is of one of these requests, or of the chosen answer to one."""
+    if item.choice is None:
+        return item.step_index in asked
+    return chosen.get(item.step_index) == item.choice
 
 
 def _key(item: Item) -> _ItemKey:

@@ -66,6 +66,33 @@ def test_a_sub_agent_whose_prompt_nobody_passed_on_is_a_root(dialect: str) -> No
     assert places(assemble_step_records(rollout.records)) == [("root", 0, None, 0), ("root", 1, None, 0)]
 
 
+@ALL
+def test_sub_agents_with_the_same_prompt_each_have_their_own_tool_call(dialect: str) -> None:
+    """Two tools are given the same words at once; the conversations are two, and so are the calls that they name."""
+    rollout = Rollout(dialect)
+    prompt = "Read every file of the folder and say what it is for."
+    rollout.call(
+        [user("go")], model("", ("t1", "task", {"prompt": prompt}), ("t2", "task", {"prompt": prompt}))
+    )
+    for at in (5.0, 5.1):
+        rollout.call([user(prompt)], model(f"done at {at}"), at=at)
+    steps = assemble_step_records(rollout.records)
+    assert [(step.relation, step.branch, step.spawned_by) for step in steps] == [
+        ("root", 0, None),
+        ("subagent", 1, "t1"),
+        ("subagent", 2, "t2"),
+    ]
+
+
+@ALL
+def test_a_judge_that_is_shown_an_answer_is_no_compaction(dialect: str) -> None:
+    """A conversation with other instructions, about an answer, is one of its own."""
+    rollout = Rollout(dialect)
+    thread(rollout, [SYSTEM, user("refactor")], model(SUMMARY))
+    thread(rollout, [system("You judge."), user(f"Is this good?\n{SUMMARY}")], model("yes"))
+    assert places(assemble_step_records(rollout.records))[1] == ("root", 1, None, 0)
+
+
 SUMMARY = "The user wants the parser refactored; so far the callers were listed and two tests were fixed."
 
 

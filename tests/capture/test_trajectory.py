@@ -175,8 +175,31 @@ def test_a_call_that_goes_on_from_another_choice_is_a_continuation() -> None:
     rollout = Rollout()
     rollout.records.append(choices_record())
     rollout.call([user("go"), model("other"), user("more")], model("end"), at=60)
-    step = account(rollout).steps[1]
-    assert (step.relation, step.parent_step, step.evidence) == ("continues", 0, "answer")
+    found = account(rollout)
+    step = found.steps[1]
+    assert (step.relation, step.parent_step, step.parent_choice, step.evidence) == (
+        "continues",
+        0,
+        1,
+        "answer",
+    )
+    assert [item.text for item in found.thread(1)] == ["go", "other", "more", "end"]
+
+
+@ALL
+def test_a_thread_is_the_whole_conversation_down_to_a_step(dialect: str) -> None:
+    """Over branches and attempts: what was asked once, the answers that were gone on from, and nothing else."""
+    rollout = Rollout(dialect)
+    base = [user("go"), model("", bash("c1")), tool("c1", "out")]
+    rollout.call(base[:1], base[1])
+    rollout.call(base, model("left"))
+    rollout.call([*base, model("left"), user("again")], None)
+    rollout.call([*base, model("left"), user("again")], model("end"))
+    rollout.call(base, model("right"))
+    found = account(rollout)
+    start = [("message", "go"), ("function_call", "c1"), ("function_call_output", "c1")]
+    assert told(found.thread(3)) == [*start, ("message", "left"), ("message", "again"), ("message", "end")]
+    assert told(found.thread(4)) == [*start, ("message", "right")]
 
 
 def test_a_handlers_timings_stand_at_the_tool_call_they_are_of() -> None:
