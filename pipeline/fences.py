@@ -7,6 +7,7 @@ Ids, never times: a clock that steps would hold back calls of the new run. This 
 writes.
 """
 
+import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
@@ -28,25 +29,36 @@ def read_fence(directory: Path, stem: str) -> frozenset[str]:
 
     Raises OSError where this process is exhausted: what it could not look at must not look like nothing.
     """
-    try:
-        return frozenset((folder_of(directory) / stem).read_text(encoding="ascii").split())
-    except OSError as error:
-        raise_if_exhausted(error)
-        return NONE
-    except UnicodeDecodeError:
-        return NONE
+    return _read(os.fspath(directory), stem)
 
 
 def outside(path: Path, lines: Sequence[bytes]) -> Sequence[bytes]:
-    """Return the lines that may be appended to one of a rollout's files: those whose call no fence holds back."""
-    held = read_fence(path.parent, stem_in(path))
+    """Return the lines that may be appended to one of a rollout's files: those whose call no fence holds back.
+
+    Raises OSError as `read_fence` does.
+    """
+    directory, name = os.path.split(path)
+    held = _read(directory, stem_in(name))
     return lines if not held else [line for line in lines if call_id_of(line) not in held]
 
 
-def stem_in(path: Path) -> str:
+def stem_in(name: str) -> str:
     """Return the stem in the name of a record, gap or note file."""
-    name = path.name
-    return next((name.removesuffix(suffix) for suffix in SUFFIXES if name.endswith(suffix)), name)
+    for suffix in SUFFIXES:
+        if name.endswith(suffix):
+            return name.removesuffix(suffix)
+    return name
+
+
+def _read(directory: str, stem: str) -> frozenset[str]:
+    """Read a fence. Each append asks, and nearly always there is none: one failing call, and no path objects."""
+    path = f"{directory}/{places.PIPELINE_FOLDER}/{FENCES_FOLDER}/{stem}"
+    try:
+        with open(path, "rb") as file:  # noqa: PTH123 - a path object takes longer than the call
+            return frozenset(file.read().decode("ascii", "replace").split())
+    except OSError as error:
+        raise_if_exhausted(error)
+        return NONE
 
 
 class Fences:
