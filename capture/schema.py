@@ -9,6 +9,7 @@ import json
 import sys
 from collections.abc import Mapping
 from importlib.resources import files
+from inspect import cleandoc
 from pathlib import Path
 from typing import Any, Final
 
@@ -37,7 +38,11 @@ SCHEMAS: Final[Mapping[str, type[msgspec.Struct]]] = {
 
 def make_schema(name: str) -> dict[str, Any]:
     """Make the schema of that name from its type. Raises KeyError for a name that is none of `SCHEMAS`."""
-    return {"$schema": DRAFT, "title": name, **msgspec.json.schema(SCHEMAS[name])}
+    made = msgspec.json.schema(SCHEMAS[name])
+    for shape in made["$defs"].values():
+        if "description" in shape:
+            shape["description"] = cleandoc(shape["description"])  # older releases of msgspec leave the indents
+    return {"$schema": DRAFT, "title": name, **made}
 
 
 def schema_text(name: str) -> str:
