@@ -40,8 +40,8 @@ def make_schema(name: str) -> dict[str, Any]:
     """Make the schema of that name from its type. Raises KeyError for a name that is none of `SCHEMAS`."""
     made = msgspec.json.schema(SCHEMAS[name])
     for shape in made["$defs"].values():
-        if "description" in shape:
-            shape["description"] = cleandoc(shape["description"])  # older releases of msgspec leave the indents
+        if "description" in shape:  # from a docstring, whose indents older releases of msgspec leave
+            shape["description"] = cleandoc(shape["description"])
     return {"$schema": DRAFT, "title": name, **made}
 
 
