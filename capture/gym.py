@@ -7,7 +7,7 @@ and clear with a fence. Nothing else here imports Gym. What is different is list
 
 import functools
 import os
-from collections.abc import Callable, Iterable, Mapping, MutableMapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
@@ -17,7 +17,7 @@ from pipeline.log import log
 
 from .config import CaptureConfig
 from .errors import CaptureConfigError
-from .gym_server import install
+from .gym_server import MODEL_TYPE, install
 from .rollout import rollout_id_from_run
 from .sources import of_environ
 from .store import CaptureStore
@@ -81,6 +81,26 @@ def config_from_gym(
     )
 
 
+def directories_from_gym(flags: Mapping[str, Any], environ: Mapping[str, str]) -> list[Path]:
+    """Return where the model servers of a run record, as its collector looks for it: existing directories, each once.
+
+    The run-wide one where there is one; else, in the first form of Gym's capture, that of the environment and those
+    of the servers that have capture enabled. Enabled without any is warned of once in a process.
+    """
+    servers = [server for server in _model_servers(flags) if flags.get(ENABLED) or server.get(ENABLED)]
+    if not flags.get(ENABLED) and not servers:
+        return []
+    named = [flags.get(DIRECTORY)]
+    if not named[0]:
+        named = [environ.get(SEED_VARIABLE), *(server.get(SEED_DIRECTORY) for server in servers)]
+    found = list(dict.fromkeys(Path(name) for name in named if name and Path(name).is_dir()))
+    if not found:
+        _warn_once(
+            "gym_capture_without_directory", hint=f"set {DIRECTORY} to an absolute path; nothing is read"
+        )
+    return found
+
+
 def install_model_call_capture(
     app: Any,  # noqa: ANN401 - Gym's own signature
     config: Any,  # noqa: ANN401 - as above
@@ -99,7 +119,7 @@ def install_model_call_capture(
 def replace_capture() -> None:
     """Have every model server that is set up in this process from now on install this middleware instead of Gym's.
 
-    Raises ImportError where Gym is not installed, or has no such function (its releases up to 0.7 have it).
+    Raises ImportError where Gym is not installed, or has no such function (its release 0.7.0 has it).
     """
     setattr(_gym(MODELS, INSTALL), INSTALL, install_model_call_capture)
 
@@ -135,6 +155,14 @@ def settle_and_merge(
     for directory in directories if rollout_id is not None else ():
         CaptureStore(directory).settle(rollout_id, SETTLE_S)
     return merge(row, directories, **options)
+
+
+def _model_servers(flags: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    """Yield the blocks of model servers: `<instance>.responses_api_models.<implementation>`."""
+    for instance in flags.values():
+        kinds = instance.get(MODEL_TYPE) if isinstance(instance, Mapping) else None
+        if isinstance(kinds, Mapping):
+            yield from (server for server in kinds.values() if isinstance(server, Mapping))
 
 
 def _has_tokens(flags: Mapping[str, Any]) -> bool:

@@ -30,6 +30,7 @@ __all__ = [
     "rollout_call_kwargs",
     "rollout_context",
     "rollout_id_from_run",
+    "url_path_for_request",
     "url_path_for_run",
 ]
 
@@ -148,6 +149,13 @@ def rollout_call_kwargs(body: object) -> dict[str, Any]:
 def url_path_for_run(url_path: str, body: object) -> str:
     """Return the path of a call with the run's prefix in front; unchanged where the run has no id."""
     return prefixed_path(url_path, rollout_id_from_run(body))
+
+
+def url_path_for_request(url_path: str, request: object) -> str:
+    """Return the path of a call with the prefix that a request came with: its path parameter `rollout_id`."""
+    parameters = getattr(request, "path_params", None)
+    rollout_id = parameters.get("rollout_id") if isinstance(parameters, Mapping) else None
+    return prefixed_path(url_path, rollout_id)
 
 
 def base_url_for_run(base_url: str, body: object, *, force: bool = False) -> str:

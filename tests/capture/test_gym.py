@@ -19,7 +19,13 @@ from starlette.routing import Route
 
 from capture import CaptureConfigError, CaptureStore
 from capture import gym as module
-from capture.gym import clear_rollouts, config_from_gym, install_model_call_capture, settle_and_merge
+from capture.gym import (
+    clear_rollouts,
+    config_from_gym,
+    directories_from_gym,
+    install_model_call_capture,
+    settle_and_merge,
+)
 from capture.gym_server import install
 from tests.capture.stored import write
 
@@ -82,6 +88,34 @@ def test_enabled_without_a_directory_is_warned_of_once(caplog: pytest.LogCapture
     (said,) = [record.getMessage() for record in caplog.records]
     assert "gym_capture_without_directory" in said
     assert "model_call_capture_dir" in said
+
+
+def test_a_collector_finds_the_directories_of_its_servers(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The run-wide one, else those of environment and enabled servers: existing ones, once; or a warning."""
+    for name in ("run", "environ", "own"):
+        (tmp_path / name).mkdir()
+
+    def server(name: str, **more: bool) -> dict[str, Any]:
+        return {
+            "responses_api_models": {"vllm_model": {"trajectory_capture_dir": str(tmp_path / name), **more}}
+        }
+
+    environ = {"NEMO_GYM_TRAJECTORY_DIR": str(tmp_path / "environ")}
+    seed = {
+        "policy": server("own", observability_enabled=True),
+        "judge": server("own", observability_enabled=True),
+        "other": server("run"),
+        "gone": server("gone", observability_enabled=True),
+        "port": 80,
+    }
+    assert directories_from_gym({**seed, **flags(tmp_path / "run")}, environ) == [tmp_path / "run"]
+    assert directories_from_gym(seed, environ) == [tmp_path / "environ", tmp_path / "own"]
+    assert directories_from_gym({"other": seed["other"]}, environ) == []
+    with caplog.at_level(logging.WARNING, "model_call_capture"):
+        assert [directories_from_gym({"gone": seed["gone"]}, {}) for _ in range(2)] == [[], []]
+    assert len(caplog.records) == 1
 
 
 @pytest.mark.parametrize(

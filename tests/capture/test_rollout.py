@@ -23,6 +23,7 @@ from capture.rollout import (
     rollout_call_kwargs,
     rollout_context,
     rollout_id_from_run,
+    url_path_for_request,
     url_path_for_run,
 )
 from pipeline.gaps import GAP_SUFFIX
@@ -205,6 +206,12 @@ def test_the_names_that_agents_use() -> None:
     """Keyword arguments, paths, root URLs and base URLs of a run's calls."""
     assert rollout_call_kwargs(RUN) == {"headers": {"x-rollout-id": "17-2"}}
     assert url_path_for_run("/v1/responses", RUN) == "/ng-rollout/17-2/v1/responses"
+    for request, path in (
+        (SimpleNamespace(path_params={"rollout_id": "17-2"}), "/ng-rollout/17-2/v1/responses"),
+        (SimpleNamespace(path_params={}), "/v1/responses"),
+        (None, "/v1/responses"),
+    ):
+        assert url_path_for_request("/v1/responses", request) == path
     assert base_url_for_run("http://h:9000", RUN) == "http://h:9000/ng-rollout/17-2"
     for server in ("http://h:9000", "http://h:9000/", "http://h:9000/v1"):
         assert resolve_model_base_url(server, "17-2") == "http://h:9000/ng-rollout/17-2/v1"
