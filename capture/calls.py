@@ -18,7 +18,8 @@ Evidence = Literal["response_id", "conversation", "request", "answer", "prefix",
 """What says so: a response or conversation that the request names, an equal request, the parent's answer in the
 history, the parent's history alone, the parent's answer in a user's message, an argument of a tool call of it."""
 
-NO_TOOLS = digest([])
+NOTHING = digest([])
+"""The digest of no instructions, and of no tools."""
 
 
 class Call(msgspec.Struct, kw_only=True):

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from .calls import NO_TOOLS, Call, Evidence, Place
+from .calls import NOTHING, Call, Evidence, Place
 from .origins import Source
 from .tree import ROOT, Tree
 
@@ -290,4 +290,5 @@ def _answered(earlier: Call, call: Call) -> bool:
 
 
 def _is_alike(one: Call, other: Call) -> bool:
-    return one.context == other.context or (one.tools == other.tools != NO_TOOLS)
+    """Whether two calls have the same instructions or the same tools; having neither tells nothing."""
+    return one.context == other.context != NOTHING or one.tools == other.tools != NOTHING

@@ -5,7 +5,7 @@ import random
 import pytest
 
 from capture.steps import assemble_step_records, lineage_of
-from tests.capture.conversing import DIALECTS, Rollout, bash, model, places, system, thread, tool, user
+from tests.capture.conversing import DIALECTS, Rollout, Turn, bash, model, places, system, thread, tool, user
 
 SYSTEM = system("You are an agent.")
 ALL = pytest.mark.parametrize("dialect", DIALECTS)
@@ -85,11 +85,13 @@ def test_sub_agents_with_the_same_prompt_each_have_their_own_tool_call(dialect: 
 
 
 @ALL
-def test_a_judge_that_is_shown_an_answer_is_no_compaction(dialect: str) -> None:
-    """A conversation with other instructions, about an answer, is one of its own."""
+@pytest.mark.parametrize("instructions", [[SYSTEM], []])
+def test_a_judge_that_is_shown_an_answer_is_no_compaction(dialect: str, instructions: list[Turn]) -> None:
+    """A conversation with other instructions, or where nobody has any, is one of its own whatever it quotes."""
     rollout = Rollout(dialect)
-    thread(rollout, [SYSTEM, user("refactor")], model(SUMMARY))
-    thread(rollout, [system("You judge."), user(f"Is this good?\n{SUMMARY}")], model("yes"))
+    thread(rollout, [*instructions, user("refactor")], model(SUMMARY))
+    judge = [system("You judge.")] if instructions else []
+    thread(rollout, [*judge, user(f"Is this good?\n{SUMMARY}")], model("yes"))
     assert places(assemble_step_records(rollout.records))[1] == ("root", 1, None, 0)
 
 
