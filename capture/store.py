@@ -34,6 +34,7 @@ from .reading import (
     with_notes,
 )
 from .status import Status, read_status
+from .streaming import RecordStream
 
 __all__ = ["CaptureStore", "Cleared", "PendingCall", "Settled", "StoredRecord"]
 
@@ -124,6 +125,14 @@ class CaptureStore:
         A tail without its line end counts as damage only if no writer holds the file.
         """
         return self.read_stem(stem_of(rollout_id))
+
+    def stream(self, rollout_id: str) -> RecordStream:
+        """Return what iterates over a rollout's records, one line in memory at a time, in the order of the file.
+
+        For views of rollouts that do not fit into memory. Its `found` tells, after the last one, how many lines
+        cannot be read.
+        """
+        return RecordStream(self.directory, stem_of(rollout_id))
 
     def follow(self, rollout_id: str) -> AsyncIterator[StoredRecord]:
         """Yield records as they are appended, from the first one, until the caller stops.

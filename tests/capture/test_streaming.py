@@ -14,7 +14,7 @@ def test_a_stream_gives_what_a_read_gives(tmp_path: Path) -> None:
     write(tmp_path, 1, 2, 3)
     note = {"model_call_id": call_id(2), "annotations": {"n": 1}, "events": [{"name": "x"}]}
     note_path(tmp_path, "r").write_bytes(json.dumps(note).encode() + b"\ntorn")
-    stream = RecordStream(tmp_path, "r")
+    stream = CaptureStore(tmp_path).stream("r")
     records = list(stream)
     assert records == CaptureStore(tmp_path).read("r")
     assert (stream.found.ids, stream.found.damaged) == ({call_id(n) for n in (1, 2, 3)}, 0)
