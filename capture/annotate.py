@@ -87,6 +87,13 @@ class CurrentExchange:
         """Do not record this exchange; it is counted as skipped. Too late once the response is complete."""
         self.skipped = True
 
+    def hand_over(
+        self, offer: Callable[[Annotation], None]
+    ) -> tuple[dict[str, Any] | None, list[dict[str, Any]] | None]:
+        """Return what was noted so far; from now on notes travel on their own, by `offer`. The edge's call."""
+        self._late = offer
+        return self._annotations, self._events
+
 
 NOWHERE: Final = CurrentExchange(b"", None, "", "chat")
 """What `current()` gives where nothing is captured: notes on it go nowhere, so handlers need no condition."""
@@ -114,16 +121,6 @@ def leave(exchange: CurrentExchange, outer: CurrentExchange) -> None:
     """
     if _current.get() is exchange:
         _current.set(outer)
-
-
-def taken(exchange: CurrentExchange) -> tuple[dict[str, Any] | None, list[dict[str, Any]] | None]:
-    """Return what was noted so far. The edge's call, at hand-over."""
-    return exchange._annotations, exchange._events  # noqa: SLF001 - the other half of this class
-
-
-def send_late_notes(exchange: CurrentExchange, offer: Callable[[Annotation], None]) -> None:
-    """From now on notes travel on their own. The edge's call, at hand-over."""
-    exchange._late = offer  # noqa: SLF001 - the other half of this class
 
 
 def _storable(values: Mapping[str, Any]) -> dict[str, Any]:

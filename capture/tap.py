@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 
 from pipeline.exchange import Failure, RawExchange
 
-from .annotate import CurrentExchange, send_late_notes, taken
+from .annotate import CurrentExchange
 from .failures import describe, source_of, source_of_send
 from .kept import Kept
 from .recorder import Recorder
@@ -56,7 +56,7 @@ class Tap:
         self._request = Kept(recorder.budget, recorder.body_max_bytes)
         self._response = Kept(recorder.budget, recorder.body_max_bytes)
         self._times: list[float] = []
-        self._sent: list[float] = []
+        self._wait_so_far: Callable[[], float] = float
 
     def wrap_receive(self, receive: Receive) -> Receive:
         """Return the `receive` that the application gets."""
@@ -77,15 +77,16 @@ class Tap:
     def wrap_send(self, send: Send) -> Send:
         """Return the `send` that the application gets.
 
-        A plain chunk takes the short way: two list items, two clocks and a sum. What is no bytes, lacks a key or
+        A plain chunk takes the short way: two list items, two clocks and two sums. What is no bytes, lacks a key or
         crosses the allowance takes the long one.
         """
         saw_response, response = self._saw_response, self._response
-        keep, keep_time, keep_sent = response.chunks.append, self._times.append, self._sent.append
-        size, allowance, begun = 0, response.allowance, False
+        keep, keep_time = response.chunks.append, self._times.append
+        size, allowance, begun, waited = 0, response.allowance, False, 0.0
+        self._wait_so_far = lambda: waited
 
         async def tapped_send(message: Message) -> None:
-            nonlocal size, allowance, keep_sent, begun
+            nonlocal size, allowance, begun, waited
             now = _clock()
             plain = False
             if begun:
@@ -99,18 +100,14 @@ class Tap:
                 keep(body)
                 keep_time(now)
             else:
-                try:
-                    more, size = saw_response(message, now, size)
-                except Exception as fault:  # noqa: BLE001 - capture may be broken, serving may not: counted
-                    more = self._saw_nothing(fault, now, size)
-                allowance, begun = response.allowance, True
-                keep_sent = _ignore if allowance < 0 else keep_sent
+                more, added = saw_response(message, now, size)
+                size, allowance, begun = size + added, response.allowance, True
             try:
                 await send(message)
             except BaseException as error:
-                size -= self._send_raised(error, message, last=not more)
+                size -= self._send_raised(error, message, len(body) if plain else added, last=not more)
                 raise
-            keep_sent(_clock())
+            waited += _clock() - now
             if not more:
                 self._sent_last(size)
 
@@ -130,7 +127,6 @@ class Tap:
             if error is not None and self._failure is None:
                 self._failure = describe(error, source_of(error))
             recorder.offer(self._raw_exchange(_clock(), *digests), self._slot)
-            send_late_notes(self.exchange, recorder.offer_note)
         except Exception as fault:  # noqa: BLE001 - as above
             exchange = self.exchange
             recorder.fail(fault, self._slot, exchange.call_id, exchange.stem, self._started_at)
@@ -146,7 +142,9 @@ class Tap:
             if body:
                 kept = self._request
                 data = body if type(body) is bytes else bytes(body)
-                kept.keep(data, len(data) + (kept.size if kept.chunks else 0))
+                size = len(data) + (kept.kept_size or 0)
+                if kept.keep(data, size):
+                    kept.kept_size = size
             if not message.get("more_body"):
                 self._request_read = int((_clock() - self._zero) * 1e9)
         elif kind == "http.disconnect":
@@ -163,35 +161,28 @@ class Tap:
         elif self._disconnect is None:
             self._disconnect = self._since(_clock())
 
-    def _saw_nothing(self, fault: Exception, now: float, size: int) -> bool:
-        """Count a fault of our own; the message counts as one without a body, and more is to come."""
-        self._recorder.count_error(fault)
-        if self._response.keep(b"", size):
-            self._times.append(now)
-        return True
-
     def _saw_response(self, message: Message, now: float, size: int) -> tuple[bool, int]:
-        """Note any message on its way to the client: whether more is to come, and the bytes kept so far.
+        """Note any message on its way to the client: whether more is to come, and the bytes that were kept of it."""
+        try:
+            kind, data, more = message["type"], None, True
+            if kind == "http.response.body":
+                data = message.get("body")
+                if not message.get("more_body"):
+                    more, self._closing = False, True
+            elif kind == "http.response.start":
+                self._saw_start(message, now)
+            return more, self._keep(data, now, size) if data else 0
+        except Exception as fault:  # noqa: BLE001 - capture may be broken, serving may not: counted
+            self._recorder.count_error(fault)
+            return True, 0
 
-        Each adds one chunk (an empty one for a message without a body) and one time, until bytes are let go.
-        """
-        kind, data, more = message["type"], None, True
-        if kind == "http.response.body":
-            data = message.get("body")
-            if not message.get("more_body"):
-                more, self._closing = False, True
-        elif kind == "http.response.start":
-            self._saw_start(message, now)
-        if not data:
-            if self._response.allowance >= 0:
-                self._response.chunks.append(b"")
-                self._times.append(now)
-            return more, size
-        data = data if type(data) is bytes else bytes(data)
-        if self._response.keep(data, size + len(data)):
-            self._times.append(now)
-            size += len(data)
-        return more, size
+    def _keep(self, body: Any, now: float, size: int) -> int:  # noqa: ANN401 - bytes, or what is sent in their place
+        """Keep a chunk if it may be; return the bytes that were kept."""
+        data = body if type(body) is bytes else bytes(body)
+        if not self._response.keep(data, size + len(data)):
+            return 0
+        self._times.append(now)
+        return len(data)
 
     def _saw_start(self, message: Message, now: float) -> None:
         if self._start is not None:
@@ -209,32 +200,29 @@ class Tap:
             self._complete = True
             self.end(None)
 
-    def _send_raised(self, error: BaseException, message: Message, *, last: bool) -> int:
+    def _send_raised(self, error: BaseException, message: Message, added: int, *, last: bool) -> int:
         """Take a message back that `send` raised on, and end if it was the last; return the bytes taken back."""
-        size = self._take_back(error, message)
+        size = self._take_back(error, message, added) if isinstance(error, Exception) else 0
         if last:
             self._end_refused(error)
         return size
 
-    def _take_back(self, error: BaseException, message: Message) -> int:
+    def _take_back(self, error: Exception, message: Message, added: int) -> int:
         """Keep what the server's `send` raised first: the application may hide it behind one of its own.
 
         A refused message did not cross the edge, and is taken back; whether a cancelled one did, nobody knows.
-        Returns the number of kept bytes that were taken back.
+        `added` is what was kept of it. Returns the number of kept bytes that were taken back.
         """
-        kept = len(self._times) > len(self._sent)
-        if not isinstance(error, Exception):
-            if kept:
-                self._sent.append(_clock())
-            return 0
         if self._failure is None:
             self._failure = describe(error, source_of_send(error))
-        if not kept:
-            return 0
-        self._times.pop()
-        if message.get("type") == "http.response.start" and not self._double_start:
+        if added:
+            self._times.pop()
+            self._response.chunks.pop()
+        elif (
+            type(message) is dict and message.get("type") == "http.response.start" and not self._double_start
+        ):
             self._start, self._status, self._headers = None, None, ()
-        return len(self._response.chunks.pop())
+        return added
 
     def _end_refused(self, error: BaseException) -> None:
         """End with a last message that `send` raised on; one that was cancelled for the response is over is whole."""
@@ -245,10 +233,8 @@ class Tap:
         self, ended: float, request_sha256: bytes | None, response_sha256: bytes | None
     ) -> RawExchange:
         scope, route, exchange = self._scope, self._route, self.exchange
-        annotations, events = taken(exchange)
+        annotations, events = exchange.hand_over(self._recorder.offer_note)
         query, version = scope.get("query_string"), scope.get("http_version")
-        unsent = len(self._times) - len(self._sent)  # some `send` that another task still waits for
-        self._sent.extend([ended] * unsent)
         return RawExchange(
             exchange.call_id,
             self.seq,
@@ -268,7 +254,7 @@ class Tap:
             self._request_read,
             self._start,
             self._disconnect,
-            0,
+            int(self._wait_so_far() * 1e9),
             self._complete,
             self._listened,
             self._double_start,
@@ -277,7 +263,6 @@ class Tap:
             tuple(self._response.chunks),
             (),
             tuple(self._times),
-            tuple(self._sent),
             self._zero,
             self._request.size,
             self._response.size,
@@ -291,7 +276,3 @@ class Tap:
 def _plain_status(status: object) -> int | None:
     """Return a status of an integer's kind (`http.HTTPStatus`) as a plain one; nothing for what is none."""
     return int(status) if isinstance(status, int) else None
-
-
-def _ignore(_: float) -> None:
-    """Stand where a list's `append` was, once bytes are let go."""

@@ -47,10 +47,9 @@ class RawExchange(msgspec.Struct, frozen=True, tag="exchange", tag_field="kind",
     """One HTTP request and its response as they crossed the server's edge. Immutable, undecoded.
 
     Times are nanoseconds since the scope was received (`started_at`, Unix seconds), null where the thing never
-    happened. The response's chunks come from the edge with readings of the monotonic clock instead, in seconds, one
-    before (`response_before_s`) and one after (`response_after_s`) each `send`, with `zero_s` as the reading at the
-    start: to subtract is not the event loop's work. Empty chunks stand for messages without a body. A worker gets
-    offsets in `response_times_ns`, no empty chunks, and the sum of the waits in `send_wait_ns`.
+    happened. The response's chunks come from the edge with readings of the monotonic clock instead, in seconds
+    (`response_times_s`), with `zero_s` as the reading at the start: to subtract is not the event loop's work. A worker
+    gets them as `response_times_ns`. `send_wait_ns` is the time spent in the server's `send`, over all messages.
 
     `request_bytes` and `response_bytes` are whole sizes; where `request_sha256` or `response_sha256` is set, the
     chunks are only the first part of that body, and the digest is of the whole.
@@ -84,8 +83,7 @@ class RawExchange(msgspec.Struct, frozen=True, tag="exchange", tag_field="kind",
     request_chunks: tuple[bytes, ...] = ()
     response_chunks: tuple[bytes, ...] = ()
     response_times_ns: tuple[int, ...] = ()
-    response_before_s: tuple[float, ...] = ()
-    response_after_s: tuple[float, ...] = ()
+    response_times_s: tuple[float, ...] = ()
     zero_s: float = 0.0
     request_bytes: int = 0
     response_bytes: int = 0

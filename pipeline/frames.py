@@ -21,8 +21,6 @@ FORMAT = 100 + EXCHANGE_FORMAT
 """Grows with the frame's own shape or with the exchange's."""
 
 PAIR = 2
-WORDS_PER_CHUNK = 3
-"""A length, a clock before and a clock after; eight bytes each."""
 _HEADER = struct.Struct("<HBBIIQQQ")
 _ANSWER = struct.Struct("<QBH")
 
@@ -96,12 +94,11 @@ def pack(cargo: Cargo, ticket: int, flags: int) -> list[bytes]:
             response_headers=_plain(cargo.response_headers),
             request_chunks=(),
             response_chunks=(),
-            response_before_s=(),
-            response_after_s=(),
+            response_times_s=(),
         )
     )
     lengths = array("Q", map(len, response))
-    packed = lengths.tobytes() + array("d", cargo.response_before_s + cargo.response_after_s).tobytes()
+    packed = lengths.tobytes() + array("d", cargo.response_times_s).tobytes()
     sizes = len(head), len(packed), sum(map(len, request)), sum(lengths)
     return [_HEADER.pack(FORMAT, kind, flags, *sizes, ticket), head, packed, *request, *response]
 
@@ -141,24 +138,18 @@ def read_frame(read: Callable[[int], bytes]) -> Frame | None:
 
 
 def _with_bodies(cargo: RawExchange, packed: bytes, request: bytes, response: bytes) -> RawExchange:
-    """Put the bodies back: the response cut as it was sent, without empty chunks, its times as offsets."""
-    count = len(packed) // WORDS_PER_CHUNK
-    lengths, clocks = array("Q"), array("d")
-    lengths.frombytes(packed[:count])
-    clocks.frombytes(packed[count:])
-    before, after = clocks[: len(lengths)], clocks[len(lengths) :]
+    """Put the bodies back: the response cut as it was sent, its times as offsets."""
+    lengths, times = array("Q"), array("d")
+    lengths.frombytes(packed[: len(packed) // 2])
+    times.frombytes(packed[len(packed) // 2 :])
     edges = pairwise(accumulate(lengths, initial=0))
     zero = cargo.zero_s
     return msgspec.structs.replace(
         cargo,
         request_chunks=(request,) if request else (),
-        response_chunks=tuple(response[start:end] for start, end in edges if start < end),
-        response_times_ns=tuple(
-            round((time - zero) * 1e9) for length, time in zip(lengths, before, strict=True) if length
-        ),
-        response_before_s=(),
-        response_after_s=(),
-        send_wait_ns=round((sum(after) - sum(before)) * 1e9),
+        response_chunks=tuple(response[start:end] for start, end in edges),
+        response_times_ns=tuple(round((time - zero) * 1e9) for time in times),
+        response_times_s=(),
         zero_s=0.0,
     )
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from capture.annotate import CurrentExchange, current, enter, leave, send_late_notes, taken
+from capture.annotate import CurrentExchange, current, enter, leave
 from pipeline.exchange import Annotation
 
 
@@ -14,6 +14,11 @@ from pipeline.exchange import Annotation
 def exchange() -> CurrentExchange:
     """Give an exchange that a handler serves."""
     return CurrentExchange(b"i" * 16, "r", "r", "chat")
+
+
+def taken(exchange: CurrentExchange) -> tuple[dict[str, Any] | None, list[dict[str, Any]] | None]:
+    """Take what was noted, as at hand-over."""
+    return exchange.hand_over(lambda note: None)
 
 
 def test_notes_are_gathered(exchange: CurrentExchange) -> None:
@@ -84,7 +89,7 @@ def test_late_notes_travel_on_their_own(exchange: CurrentExchange) -> None:
     """After the hand-over each note is sent with the call's id; what was taken before is not sent again."""
     sent: list[Annotation] = []
     exchange.annotate(early=1)
-    send_late_notes(exchange, sent.append)
+    exchange.hand_over(sent.append)
     exchange.annotate(late=2)
     exchange.event("tool", 1.0, 2.0)
     assert [(note.call_id, note.stem, note.annotations) for note in sent] == [
