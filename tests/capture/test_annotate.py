@@ -18,7 +18,7 @@ def exchange() -> CurrentExchange:
 
 def taken(exchange: CurrentExchange) -> tuple[dict[str, Any] | None, list[dict[str, Any]] | None]:
     """Take what was noted, as at hand-over."""
-    return exchange.hand_over(lambda note: None)
+    return exchange.hand_over(lambda _: None)
 
 
 def test_notes_are_gathered(exchange: CurrentExchange) -> None:
