@@ -76,7 +76,7 @@ class CaptureStore:
         """
         settled = self.settle(rollout_id, timeout)
         if not (settled.pending or settled.gaps or self.read_available(rollout_id).records):
-            raise absence(self, rollout_id)
+            raise absence(self.directory, self.stems(), self.rollouts(), rollout_id)
         return settled
 
     async def aexpect(self, rollout_id: str, timeout: float = 30.0) -> Settled:  # noqa: ASYNC109 - as `asettle`
