@@ -16,7 +16,7 @@ CORRELATE = "send the header x-rollout-id, or put /ng-rollout/<id> in front of t
 
 
 def absence(directory: Path, stems: Sequence[str], rollouts: Sequence[str], rollout_id: str) -> NoCallsError:
-    """Return the error that says what the directory has in place of a rollout's calls, given its files and rollouts."""
+    """Return the error that says what a directory with these files and rollouts has in place of calls."""
     if not directory.is_dir():
         return NoCallsError(rollout_id, f"there is no directory {directory}")
     unnamed = [stem for stem in stems if is_uncorrelated(stem)]
