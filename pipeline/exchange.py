@@ -48,8 +48,8 @@ class RawExchange(msgspec.Struct, frozen=True, tag="exchange", tag_field="kind",
 
     Times are nanoseconds since the scope was received (`started_at`, Unix seconds), null where the thing never
     happened. The response's chunks come from the edge with readings of the monotonic clock instead, in seconds
-    (`response_times_s`), with `zero_s` as the reading at the start: to subtract is not the event loop's work. A worker
-    gets them as `response_times_ns`. `send_wait_ns` is the time spent in the server's `send`, over all messages.
+    (`response_times_s`), with `zero_s` as the reading at the start: to subtract is not the event loop's work. Workers
+    get them as `response_times_ns`. `send_wait_ns` is the time spent in the server's `send`, over all messages.
 
     `request_bytes` and `response_bytes` are whole sizes; where `request_sha256` or `response_sha256` is set, the
     chunks are only the first part of that body, and the digest is of the whole.
