@@ -47,12 +47,8 @@ class ChatReassembler(Reassembler):
     def event(self, name: str, data: Json) -> int:
         """Take in one chunk, or an error in a chunk's place."""
         choices = data.pop("choices", None)
-        if choices is None:
-            kind = as_text(data.get("type")) or name
-            if kind in SILENT_EVENTS:
-                return Mark.SILENT
-            if "object" not in data and "id" not in data:
-                self._error = self._error or event_error(kind, data)
+        if choices is None and self._is_silent(name, data):
+            return Mark.SILENT
         if self._ended:
             self.flags.add("after_terminal")
         if name or data != self._last:
@@ -69,6 +65,20 @@ class ChatReassembler(Reassembler):
         elif choices is not None:
             self.flags.add("unexpected_shape")
         return mark
+
+    def _is_silent(self, name: str, data: Json) -> bool:
+        """Read what comes in a chunk's place, without choices; whether it says nothing.
+
+        A delta beside no choice is another API's: only the first of each name would be kept, so the bytes must be.
+        """
+        kind = as_text(data.get("type")) or name
+        if kind in SILENT_EVENTS:
+            return True
+        if "object" not in data and "id" not in data:
+            self._error = self._error or event_error(kind, data)
+        if "delta" in data:
+            self.flags.add("unknown_event")
+        return False
 
     def _open(self, index: int | None) -> "_Choice":
         """Return the choice with this index, made if need be; 0 stands in for an index that is none."""

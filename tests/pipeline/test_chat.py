@@ -2,6 +2,7 @@ from typing import Any
 
 import pytest
 
+from tests.answers import stream
 from tests.exchanges import EVENT_STREAM, JSON_BODY, delta, events, record
 
 
@@ -271,3 +272,11 @@ def test_an_error_inside_a_stream(name: str, before: bytes) -> None:
     assert fields["response"]["error"] == ERROR
     if before:
         assert message(fields)["content"].startswith("Hel")
+
+
+@pytest.mark.parametrize("other", ["responses", "messages"])
+def test_a_stream_of_another_api_is_never_lost(other: str) -> None:
+    """Under the chat path the pieces of another API's answer cannot be merged, so the bytes are kept and flagged."""
+    fields = record("chat", stream(other, "Hello, ", "you"))
+    assert (fields["complete"], fields["flags"]) == (False, ["unknown_event"])
+    assert all(piece in fields["response_raw"] for piece in ("Hello, ", "you"))
