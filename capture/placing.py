@@ -63,7 +63,7 @@ class Placing:
         self._by_answer: dict[tuple[int, bytes], _Shelf] = defaultdict(_Shelf)
         self._by_exact: dict[bytes, _Shelf] = defaultdict(_Shelf)
         self._asked: dict[tuple[int, bytes], _Shelf] = defaultdict(_Shelf)
-        self._names: dict[tuple[str, Evidence], Call] = {}
+        self._names: dict[tuple[str, Evidence], Call | None] = {}
         self._spawned: set[tuple[int, str | None]] = set()
         self._branches = 0
 
@@ -77,7 +77,11 @@ class Placing:
 
     def _register(self, call: Call) -> None:
         if call.response_id is not None:
-            self._names[call.response_id, "response_id"] = call
+            other = self._names.setdefault((call.response_id, "response_id"), call)
+            if other is None or (other.node, other.local) != (call.node, call.local):
+                self._names[call.response_id, "response_id"] = (
+                    None  # two answers of one name: naming it says nothing
+                )
         if call.named is not None and call.named[1] == "conversation":
             self._names[call.named] = call
         self._at_node[call.node].calls.append(call)
