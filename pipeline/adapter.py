@@ -27,10 +27,12 @@ _FIELDS: dict[str, Callable[[Any], bool]] = {
 
 def adapter_fields(annotations: dict[str, Any] | None) -> dict[str, Any]:
     """Return the record's fields that the annotations fill."""
+    if not annotations:
+        return {}
     return {
         name: annotations[name]
         for name, fits in _FIELDS.items()
-        if annotations and name in annotations and fits(annotations[name])
+        if name in annotations and fits(annotations[name])
     }
 
 

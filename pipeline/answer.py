@@ -6,7 +6,9 @@ response itself; both are then read by the dialect.
 """
 
 from collections.abc import Iterable
-from typing import Any, NamedTuple
+from typing import Any
+
+import msgspec
 
 from pipeline.bodies import (
     DEEP_BYTES,
@@ -37,7 +39,7 @@ _FEED_BYTES = 32 << 10
 """What the event parser is fed at a time: small enough that events stay in the processor's cache until folded."""
 
 
-class Answer(NamedTuple):
+class Answer(msgspec.Struct, frozen=True, gc=False):
     """What a response says. `stored` goes into the line; `raw` is the body, its content coding undone if it could be.
 
     `kind`: `none` (nothing came), `json`, `events`, or `unreadable`. `ended`: the dialect's own end was seen, or the
@@ -149,7 +151,8 @@ def _read_events(dialect: str, raw: bytes, times: TokenTimes, flags: set[str]) -
         response = _join_halves(response, flags)
         reasoning = heal_text(reasoning)[0] if reasoning else reasoning
     meaning = _mean(dialect, response, flags) if response is not None else Meaning()
-    meaning = meaning._replace(reasoning=reasoning or meaning.reasoning)
+    if reasoning:
+        meaning = msgspec.structs.replace(meaning, reasoning=reasoning)
     tokens, weights = read_tokens(response) if response is not None else (None, None)
     return Answer(
         "events",

@@ -12,7 +12,7 @@ of a millisecond, and decoders that pass over members check neither their UTF-8 
 import json
 import math
 import re
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
@@ -32,7 +32,7 @@ class BodyError(ValueError):
     """The bytes are no JSON by any reading here."""
 
 
-class Decoded(NamedTuple):
+class Decoded(msgspec.Struct, frozen=True, gc=False):
     """A JSON value and what it took: `lenient` if it was no strict JSON, `halves` if half characters may be in it."""
 
     value: Any

@@ -106,5 +106,11 @@ FLAGS: dict[str, Flag] = {
 
 def is_lossy(flags: Iterable[str], side: str) -> bool:
     """Whether one of these flags says that the decoded form of `side` ("request", "response") lost something."""
-    rows = (FLAGS[name] for name in flags)
-    return any(row.kind is Kind.LOSSY and row.side == side for row in rows)
+    return not _LOSSY[side].isdisjoint(flags)
+
+
+_LOSSY = {
+    side: frozenset(name for name, row in FLAGS.items() if row.side == side and row.kind is Kind.LOSSY)
+    for side in ("request", "response")
+}
+"""Side of the exchange to the flags that say that its decoded form lost something."""

@@ -9,6 +9,8 @@ application never listened for the client, the delivery is unknown.
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+import msgspec
+
 from pipeline.adapter import local_overflow
 from pipeline.error_codes import PERMANENT
 from pipeline.exchange import RawExchange
@@ -18,7 +20,7 @@ from pipeline.record import ErrorNote
 FIRST_REDIRECT = 300
 
 
-class Facts(NamedTuple):
+class Facts(msgspec.Struct, frozen=True, gc=False):
     """What the rules look at.
 
     `ended` is the stream's terminal event or a whole unstreamed body; `error` the provider's error as it came, from
@@ -41,7 +43,7 @@ class Facts(NamedTuple):
         return self.exchange.status_code or 0
 
 
-class Outcome(NamedTuple):
+class Outcome(msgspec.Struct, frozen=True, gc=False):
     """How it ended. A category of null is a success; `complete` says that the answer is whole and an answer."""
 
     complete: bool

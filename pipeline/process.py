@@ -8,6 +8,7 @@ except of this file, and the record says so with the flag `capture_parse_error`.
 import base64
 import re
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -41,6 +42,8 @@ __all__ = ["encode", "process", "process_raw"]
 _ATTEMPT = re.compile(r"\d+-\d+(?:-a(\d{1,9}))?", re.ASCII)
 """The rollout ids whose grammar names an attempt: task, rollout, and `-a<n>` from the second attempt on."""
 
+_RETRIES = re.compile(r"[0-9]{1,9}")
+
 _TRACE = re.compile(
     r"(?!ff)(?:00(?=.{53}$)|[0-9a-f]{2}(?<!00))-((?!0{32})[0-9a-f]{32})-((?!0{16})[0-9a-f]{16})-([0-9a-f]{2})(?:-.*)?",
     re.ASCII,
@@ -62,8 +65,10 @@ def _process(exchange: RawExchange, server: ServerIdentity, labels: dict[str, st
     answer = read_answer(exchange, told.get("content-type"), told.get("content-encoding"))
     usage, bad_usage = normalise(answer.meaning.usage) if answer.meaning.usage else (None, False)
     flags = set(request.flags | answer.flags)
-    flags |= {"bad_usage_value"} if bad_usage else set()
-    flags |= {"double_start"} if exchange.double_start else set()
+    if bad_usage:
+        flags.add("bad_usage_value")
+    if exchange.double_start:
+        flags.add("double_start")
     facts = _facts(exchange, answer)
     outcome = judge(facts, told)
     return ModelCallRecord(
@@ -137,6 +142,7 @@ def _common(
 ) -> dict[str, Any]:
     """Return the fields that need no decoding of bodies."""
     first_ns = first_byte_ns(exchange, past_comments=True)
+    client = _client(asked)
     return {
         "model_call_id": exchange.call_id.hex(),
         "dialect": exchange.dialect,
@@ -145,19 +151,19 @@ def _common(
         "latency_ms": round(exchange.ended_ns / 1e6, 2),
         "latency_ttft_ms": None if first_ns is None else round(first_ns / 1e6, 2),
         "status_code": exchange.status_code,
-        "client_session_id": _first(asked, SESSION_ID_HEADERS),
+        "client_session_id": client.session_id,
         "writer": WRITER,
         "rollout_id": exchange.rollout_id,
         "attempt": _attempt(exchange.rollout_id),
-        "correlation": CorrelationNote(**msgspec.structs.asdict(exchange.correlation)),
-        "server": ServerNote(**msgspec.structs.asdict(server)),
+        "correlation": CorrelationNote(*msgspec.structs.astuple(exchange.correlation)),
+        "server": ServerNote(*msgspec.structs.astuple(server)),
         "seq": exchange.seq,
         "labels": labels,
         "annotations": exchange.annotations,
         **adapter_fields(exchange.annotations),
         "events": exchange.events,
         "http": _http(exchange, asked, told),
-        "client": _client(asked),
+        "client": client,
         "trace": _trace(asked.get("traceparent")),
     }
 
@@ -203,18 +209,20 @@ def _packed(exchange: RawExchange) -> str:
     return pack_chunks([len(chunk) for chunk in exchange.response_chunks], exchange.response_times_ns)
 
 
+@lru_cache(maxsize=1024)
 def _attempt(rollout_id: str | None) -> int | None:
     found = _ATTEMPT.fullmatch(rollout_id) if rollout_id else None
     return None if found is None else int(found[1] or 0)
 
 
 def _first(headers: dict[str, str], names: Iterable[str]) -> str | None:
-    return next((headers[name] for name in names if name in headers), None)
+    for name in names:
+        if name in headers:
+            return headers[name]
+    return None
 
 
 def _http(exchange: RawExchange, asked: dict[str, str], told: dict[str, str]) -> HttpNote:
-    digests = exchange.request_sha256, exchange.response_sha256
-    request_sha256, response_sha256 = (digest.hex() if digest is not None else None for digest in digests)
     return HttpNote(
         method=exchange.method,
         path=exchange.path,
@@ -225,15 +233,19 @@ def _http(exchange: RawExchange, asked: dict[str, str], told: dict[str, str]) ->
         response_bytes=exchange.response_bytes,
         request_content_encoding=asked.get("content-encoding"),
         content_encoding=told.get("content-encoding"),
-        request_sha256=request_sha256,
-        response_sha256=response_sha256,
+        request_sha256=_hex(exchange.request_sha256),
+        response_sha256=_hex(exchange.response_sha256),
     )
 
 
+def _hex(digest: bytes | None) -> str | None:
+    return None if digest is None else digest.hex()
+
+
 def _client(asked: dict[str, str]) -> ClientNote:
-    retries = _first(asked, RETRY_COUNT_HEADERS) or ""
+    retries = _first(asked, RETRY_COUNT_HEADERS)
     return ClientNote(
-        retry_count=int(retries) if re.fullmatch(r"[0-9]{1,9}", retries) else None,
+        retry_count=int(retries) if retries and _RETRIES.fullmatch(retries) else None,
         request_id=_first(asked, REQUEST_ID_HEADERS),
         session_id=_first(asked, SESSION_ID_HEADERS),
         user_agent=asked.get("user-agent"),

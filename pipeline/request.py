@@ -4,7 +4,9 @@ A body that is a strict JSON object goes into the line as the bytes it is. Anyth
 flagged, and kept raw beside that.
 """
 
-from typing import Any, NamedTuple
+from typing import Any
+
+import msgspec
 
 from pipeline.bodies import BodyError, decode, embed, heal
 from pipeline.codings import CodingError, undo_some
@@ -129,7 +131,7 @@ SAMPLING = (
 _STEERING = frozenset(SAMPLING)
 
 
-class Request(NamedTuple):
+class Request(msgspec.Struct, frozen=True, gc=False):
     """What a request says. `stored` goes into the line; `raw` is the body, its coding undone if it could be."""
 
     stored: Any

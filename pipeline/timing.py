@@ -7,6 +7,7 @@ came in one chunk came at once. Comments and keep-alives are neither events nor 
 import base64
 from collections.abc import Iterator, Sequence
 from itertools import accumulate, pairwise
+from typing import Any
 
 from pipeline.dialects import Mark
 from pipeline.exchange import RawExchange
@@ -78,22 +79,29 @@ def _is_comment(chunk: bytes) -> bool:
 
 def timing(exchange: RawExchange, tokens: TokenTimes | None) -> Timing:
     """Return the record's timing; `tokens` is null where the answer was no stream."""
-    times = tokens.token_times_ns if tokens else []
-    gaps = sorted(later - earlier for earlier, later in pairwise(times))
     return Timing(
         request_read_ms=ms(exchange.request_read_ns),
         first_byte_ms=ms(first_byte_ns(exchange)),
-        first_event_ms=ms(tokens.first_event_ns) if tokens else None,
-        first_token_ms=ms(tokens.first_token_ns) if tokens else None,
-        first_reasoning_ms=ms(tokens.first_reasoning_ns) if tokens else None,
-        last_token_ms=ms(times[-1]) if times else None,
-        itl_p50_ms=ms(_quantile(gaps, 0.5)),
-        itl_p95_ms=ms(_quantile(gaps, 0.95)),
-        itl_max_ms=ms(gaps[-1]) if gaps else None,
         send_wait_ms=ms(exchange.send_wait_ns),
         chunks=len(exchange.response_times_ns),
-        events=tokens.events if tokens else None,
+        **(_of_tokens(tokens) if tokens else {}),
     )
+
+
+def _of_tokens(tokens: TokenTimes) -> dict[str, Any]:
+    """Return the timing that only a stream has."""
+    times = tokens.token_times_ns
+    gaps = sorted(later - earlier for earlier, later in pairwise(times))
+    return {
+        "first_event_ms": ms(tokens.first_event_ns),
+        "first_token_ms": ms(tokens.first_token_ns),
+        "first_reasoning_ms": ms(tokens.first_reasoning_ns),
+        "last_token_ms": ms(times[-1]) if times else None,
+        "itl_p50_ms": ms(_quantile(gaps, 0.5)),
+        "itl_p95_ms": ms(_quantile(gaps, 0.95)),
+        "itl_max_ms": ms(gaps[-1]) if gaps else None,
+        "events": tokens.events,
+    }
 
 
 def _quantile(ordered: list[int], share: float) -> int | None:

@@ -55,9 +55,9 @@ def _walk(value: Any, node: _Node, found: _Found) -> None:  # noqa: ANN401 - wha
         if (name not in found or rank < found[name][0]) and (name != "weights" or _spans(value)):
             found[name] = rank, value
     if value.__class__ is dict:
-        for step, inner in node.steps.items():
-            if value.get(step):
-                _walk(value[step], inner, found)
+        for step in node.steps.keys() & value.keys():
+            if value[step]:
+                _walk(value[step], node.steps[step], found)
     elif value.__class__ is list:
         for step, inner in node.steps.items():
             for entry in value if step == "*" else value[:1]:

@@ -92,6 +92,7 @@ _SERVER_TOOL_COUNTS: tuple[str, ...] = (
     "num_search_queries",
     "num_server_side_tools_used",
 )
+_TOOL_MEMBERS = frozenset((*_SERVER_TOOLS, *_SERVER_TOOL_COUNTS, "tool_usage"))
 
 
 _WAYS: dict[str, list[tuple[str, int, _Path]]] = {}
@@ -131,25 +132,27 @@ def _count(value: Any) -> int | None:  # noqa: ANN401 - whatever the provider pu
 def _is_exclusive(usage: dict[str, Any]) -> bool:
     if "prompt_tokens" in usage or "input_tokens_details" in usage:
         return False
-    return any(usage.get(key) is not None for key in _BESIDE_THE_PROMPT)
+    beside = _BESIDE_THE_PROMPT.intersection(usage)
+    return any(usage[key] is not None for key in beside)
 
 
-_BESIDE_THE_PROMPT: tuple[str, ...] = (
-    "cache_read_input_tokens",
-    "cache_creation_input_tokens",
-    "cacheReadInputTokens",
-    "cacheWriteInputTokens",
-    "cacheReadInputTokenCount",
-    "cacheWriteInputTokenCount",
+_BESIDE_THE_PROMPT = frozenset(
+    {
+        "cache_read_input_tokens",
+        "cache_creation_input_tokens",
+        "cacheReadInputTokens",
+        "cacheWriteInputTokens",
+        "cacheReadInputTokenCount",
+        "cacheWriteInputTokenCount",
+    }
 )
 """Members with cache tokens that the prompt count does not hold."""
 
 
 def _prompt(counts: dict[str, int | None], *, exclusive: bool) -> tuple[int | None, int | None]:
     """Return the whole prompt and its uncached part."""
-    reported, read, written = (
-        counts.get(name) for name in ("input_tokens", "cache_read_tokens", "cache_write_tokens")
-    )
+    reported, read = counts.get("input_tokens"), counts.get("cache_read_tokens")
+    written = counts.get("cache_write_tokens")
     cached = (read or 0) + (written or 0)
     if exclusive:
         known = reported is not None or cached > 0
@@ -160,6 +163,8 @@ def _prompt(counts: dict[str, int | None], *, exclusive: bool) -> tuple[int | No
 
 
 def _server_tools(usage: dict[str, Any]) -> dict[str, int] | None:
+    if _TOOL_MEMBERS.isdisjoint(usage):
+        return None
     found = {key: usage.get(key) for key in _SERVER_TOOL_COUNTS}
     for name in _SERVER_TOOLS:
         group = usage.get(name)

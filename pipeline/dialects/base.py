@@ -10,6 +10,8 @@ A dialect's `read` takes such a response, streamed or not, and says what it mean
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
+import msgspec
+
 from pipeline.bodies import BodyError, decode_text
 from pipeline.dialects.quirks import ERROR_MEMBERS, NO_REASONS
 from pipeline.record import ToolCall
@@ -90,7 +92,7 @@ class Reassembler:
         return None
 
 
-class Meaning(NamedTuple):
+class Meaning(msgspec.Struct, frozen=True, gc=False):
     """A response in the record's words. Null is unknown.
 
     `failed`, `incomplete` and `pending` are states that the provider itself names: it gave up, it stopped early, it

@@ -23,7 +23,7 @@ from pipeline.dialects.quirks import REASONING, REASONING_LISTS, USAGE_PATHS
 def read(response: Json) -> Meaning:
     """Say what a `chat.completion` means; `error` where it is the provider's error instead."""
     choices = as_list(response.get("choices"))
-    choice = next((one for one in choices if one.get("index") in (0, None)), choices[0] if choices else {})
+    choice = _first(choices)
     message = choice.get("message")
     message = message if isinstance(message, dict) else {}
     calls = [_tool_call(call) for call in _calls(message)]
@@ -42,8 +42,16 @@ def read(response: Json) -> Meaning:
         usage=_usage(response),
         error=own_error(response) or choice.get("error"),
         failed=failed,
-        invalid_arguments=not all(valid for _, valid in calls),
+        invalid_arguments=bool(calls) and not all(valid for _, valid in calls),
     )
+
+
+def _first(choices: list[Json]) -> Json:
+    """Return choice 0, or what stands in its place."""
+    for choice in choices:
+        if choice.get("index") in (0, None):
+            return choice
+    return choices[0] if choices else {}
 
 
 def _calls(message: Json) -> list[Json]:
@@ -64,8 +72,11 @@ def _reasoning(message: Json) -> str | None:
     for key in REASONING:
         if text := as_text(message.get(key)):
             return text
-    parts = [part for key in ("content", *REASONING_LISTS) for part in as_list(message.get(key))]
-    return "\n".join(text for part in parts for text in thoughts(part)) or None
+    parts = [part for key in _PART_LISTS for part in as_list(message.get(key))]
+    return "\n".join([text for part in parts for text in thoughts(part)]) or None
+
+
+_PART_LISTS = ("content", *REASONING_LISTS)
 
 
 def thoughts(part: Json) -> list[str]:
@@ -80,5 +91,8 @@ def thoughts(part: Json) -> list[str]:
 
 
 def _usage(response: Json) -> Json | None:
-    found = (follow(response, path) for path in USAGE_PATHS)
-    return next((usage for usage in found if isinstance(usage, dict)), None)
+    for path in USAGE_PATHS:
+        usage = follow(response, path)
+        if isinstance(usage, dict):
+            return usage
+    return None
