@@ -129,12 +129,24 @@ def test_a_nested_report_of_any_shape_costs_only_itself(dialect: str) -> None:
         assert (step.model, step.response_id, step.tokens_in, step.tool_calls) == ("m", "c9", None, None)
 
 
-def test_a_session_that_the_client_names_twice_is_the_first_of_the_list() -> None:
-    """Of several session headers the one that stands first in the list counts, and the step says only that one."""
-    headers = ((b"x-session-id", b"generic"), (b"session-id", b"other"))
-    step = step_of("chat", stream("chat", "x"), request_headers=headers)
-    assert step.client_session_id == "generic"
-    assert step_of("chat", stream("chat", "x")).client_session_id is None
+SESSIONS: list[tuple[list[tuple[bytes, bytes]], str | None]] = [
+    ([], None),
+    ([(b"x-session-id", b"")], None),
+    ([(b"X-Session-Id", b" s1 ")], "s1"),
+    ([(b"x-session-id", b"s1"), (b"x-session-id", b"s1"), (b"x-session-id", b"")], "s1"),
+    ([(b"x-session-id", b"s1"), (b"x-session-id", b"s2"), (b"session-id", b"s3")], None),
+    ([(b"session-id", b"s2"), (b"x-session-id", b"s1")], "s1"),
+    ([(b"session-id", b"s2"), (b"x-session-id", b"")], "s2"),
+]
+
+
+@pytest.mark.parametrize(("headers", "session"), SESSIONS)
+def test_a_session_is_told_only_where_the_client_names_one(
+    headers: list[tuple[bytes, bytes]], session: str | None
+) -> None:
+    """Of several headers the first listed counts; an empty one names nothing, and two values in one name none."""
+    step = step_of("chat", stream("chat", "x"), request_headers=tuple(headers))
+    assert step.client_session_id == session
 
 
 def test_the_model_is_the_one_that_answered_else_the_one_asked_for() -> None:
