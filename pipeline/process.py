@@ -44,6 +44,8 @@ _ATTEMPT = re.compile(r"\d+-\d+(?:-a(\d{1,9}))?", re.ASCII)
 
 _RETRIES = re.compile(r"[0-9]{1,9}")
 
+_SESSION_IDS = tuple(name.encode() for name in SESSION_ID_HEADERS)
+
 _TRACE = re.compile(
     r"(?!ff)(?:00(?=.{53}$)|[0-9a-f]{2}(?<!00))-((?!0{32})[0-9a-f]{32})-((?!0{16})[0-9a-f]{16})-([0-9a-f]{2})(?:-.*)?",
     re.ASCII,
@@ -142,11 +144,7 @@ def _common(
 ) -> dict[str, Any]:
     """Return the fields that need no decoding of bodies."""
     first_ns = first_byte_ns(exchange, past_comments=True)
-<<<<<<< HEAD
-    client = _client(asked)
-=======
-    session = _session(exchange.request_headers)
->>>>>>> af3509b (Name a client's session only where the client names one)
+    client = _client(asked, exchange.request_headers)
     return {
         "model_call_id": exchange.call_id.hex(),
         "dialect": exchange.dialect,
@@ -155,11 +153,7 @@ def _common(
         "latency_ms": round(exchange.ended_ns / 1e6, 2),
         "latency_ttft_ms": None if first_ns is None else round(first_ns / 1e6, 2),
         "status_code": exchange.status_code,
-<<<<<<< HEAD
         "client_session_id": client.session_id,
-=======
-        "client_session_id": session,
->>>>>>> af3509b (Name a client's session only where the client names one)
         "writer": WRITER,
         "rollout_id": exchange.rollout_id,
         "attempt": _attempt(exchange.rollout_id),
@@ -171,11 +165,7 @@ def _common(
         **adapter_fields(exchange.annotations),
         "events": exchange.events,
         "http": _http(exchange, asked, told),
-<<<<<<< HEAD
         "client": client,
-=======
-        "client": _client(asked, session),
->>>>>>> af3509b (Name a client's session only where the client names one)
         "trace": _trace(asked.get("traceparent")),
     }
 
@@ -250,30 +240,26 @@ def _http(exchange: RawExchange, asked: dict[str, str], told: dict[str, str]) ->
     )
 
 
-<<<<<<< HEAD
 def _hex(digest: bytes | None) -> str | None:
     return None if digest is None else digest.hex()
 
 
-def _client(asked: dict[str, str]) -> ClientNote:
-    retries = _first(asked, RETRY_COUNT_HEADERS)
-=======
 def _session(pairs: Headers) -> str | None:
     """Return the client's session, of the first listed header that names any; one that names several names none."""
-    for name in SESSION_ID_HEADERS:
-        named = {value.strip() for key, value in pairs if key.lower() == name.encode()} - {b""}
-        if named:
-            return named.pop().decode("latin-1") if len(named) == 1 else None
+    named = [(key.lower(), value.strip()) for key, value in pairs if key.lower() in _SESSION_IDS]
+    for name in _SESSION_IDS if named else ():
+        values = {value for key, value in named if key == name and value}
+        if values:
+            return values.pop().decode("latin-1") if len(values) == 1 else None
     return None
 
 
-def _client(asked: dict[str, str], session: str | None) -> ClientNote:
-    retries = _first(asked, RETRY_COUNT_HEADERS) or ""
->>>>>>> af3509b (Name a client's session only where the client names one)
+def _client(asked: dict[str, str], pairs: Headers) -> ClientNote:
+    retries = _first(asked, RETRY_COUNT_HEADERS)
     return ClientNote(
         retry_count=int(retries) if retries and _RETRIES.fullmatch(retries) else None,
         request_id=_first(asked, REQUEST_ID_HEADERS),
-        session_id=session,
+        session_id=_session(pairs),
         user_agent=asked.get("user-agent"),
     )
 
