@@ -29,8 +29,8 @@ SETTINGS, EXCHANGE, ANNOTATION, GAP = range(4)
 LAST_OF_BATCH, RESENT, RAW_ONLY = 1, 2, 4
 """Flags: append now; look in the file first; store undecoded."""
 
-HELLO, COMMITTED, FAILED = range(3)
-"""Answers: the worker is there (ticket 0); the line is durable; it could not be written."""
+HELLO, COMMITTED, FAILED, BEGUN = range(4)
+"""Answers: the worker is there (ticket 0); the line is durable; it could not be written; a resent one is begun."""
 
 
 class Introduction(msgspec.Struct, frozen=True):

@@ -1,9 +1,9 @@
 """One worker's life, seen from the server: started, fed, answered, replaced when it dies.
 
 At most two unanswered batches are with a worker. When it dies, what it had not answered is sent to the next one,
-marked as a resend and one exchange at a time, so that the one that kills is found: at its second death it is sent as
-raw bytes only, and at its third it is a failure. Where no process can be had, a thread does the same work behind the
-same pipes.
+marked as a resend; for those a worker says with which it begins, so when it dies again, the one that kills is known,
+and is sent as raw bytes only; at its third death it is a failure. If it died of none (while writing, or by a signal),
+they are sent one at a time. Where no process can be had, a thread does the same work behind the same pipes.
 
 Runs as one task of the pipeline's thread; the inbox is filled there too, so nothing here needs a lock.
 """
@@ -27,6 +27,8 @@ HELLO_TIMEOUT_S = 10.0
 BATCHES_IN_FLIGHT = 2
 """One is written while the next is decoded; more would only be memory."""
 RAW_AT_DEATHS, FAILED_AT_DEATHS = 2, 3
+LAST_WORDS_S = 1.0
+"""How long a dead worker's answers are read: they are in the pipe already."""
 START_TRIES = 3
 """A process that ends before its hello may have been killed; one that does so thrice in a row cannot run here."""
 UNSTARTABLE = (OSError, RuntimeError, TypeError, ValueError)
@@ -68,6 +70,8 @@ class Supervisor:
         self._sending = False
         self._moves = 0
         self._failed_starts = 0
+        self._begun = 0
+        self._one_by_one = False
         self.kind = settings.worker_kind
         self.link: Link | None = None
         self.restarts = 0
@@ -182,6 +186,9 @@ class Supervisor:
             try:
                 await self._feed(link)
             except WorkerGone:
+                await anyio.sleep(
+                    LAST_WORDS_S
+                )  # what it said before is in the pipe; `hear` ends this at its end
                 group.cancel_scope.cancel()
             else:
                 self._expected_end = True
@@ -194,7 +201,7 @@ class Supervisor:
             if self._moves != self._ledger.moves:
                 return
             if self._suspects:
-                await self._send_suspect(link)
+                await self._send_suspects(link)
             elif self._inbox and self._has_room():
                 await self._send_batch(link)
             elif self._stopping and not self._inbox:
@@ -209,13 +216,18 @@ class Supervisor:
             and self._unanswered_bytes < BATCHES_IN_FLIGHT * settings.batch_max_bytes
         )
 
-    async def _send_suspect(self, link: Link) -> None:
-        """Send one exchange that a worker died with, alone."""
+    async def _send_suspects(self, link: Link) -> None:
+        """Send what a worker died with: a batch of them, or one alone where nobody knows which of them it was."""
         while self._unanswered:
             self._changed = anyio.Event()
             await self._changed.wait()
-        raw = frames.RAW_ONLY if self._suspects[0].deaths >= RAW_AT_DEATHS else 0
-        await self._send(link, self._suspects.popleft(), frames.RESENT | frames.LAST_OF_BATCH | raw)
+        count = 1 if self._one_by_one else min(len(self._suspects), self._settings.batch_max_records)
+        for left in range(count - 1, -1, -1):
+            item = self._suspects.popleft()
+            raw = frames.RAW_ONLY if item.deaths >= RAW_AT_DEATHS else 0
+            last = 0 if left else frames.LAST_OF_BATCH
+            await self._send(link, item, frames.RESENT | raw | last)
+        self._one_by_one &= bool(self._suspects)
 
     async def _send_batch(self, link: Link) -> None:
         """Send up to a batch from the inbox; the last frame tells the worker to append."""
@@ -247,6 +259,9 @@ class Supervisor:
     def _take_answers(self, answers: list[Answer]) -> None:
         self._deaths_in_a_row = 0
         for answer in answers:
+            if answer.fate == frames.BEGUN:
+                self._begun = answer.ticket
+                continue
             item = self._unanswered.pop(answer.ticket, None)
             if item is not None:
                 self._unanswered_bytes -= item.size
@@ -256,18 +271,29 @@ class Supervisor:
     async def _after_end(self) -> None:
         """Sort out what an ended worker left unanswered, and wait a little where workers keep dying."""
         left = list(self._unanswered.values())
+        culprit = self._unanswered.get(self._begun)
         self._unanswered.clear()
         self._unanswered_bytes = 0
         if self._expected_end and not left:
             return
         self.restarts += 1
         log.warning("worker_died", unanswered=len(left), restarts=self.restarts)
-        alone = len(left) == 1
-        for item in left:
-            item.deaths += 1 if alone or item.deaths == 0 else 0
+        self._blame(left, culprit)
         given_up = [item for item in left if item.deaths >= FAILED_AT_DEATHS]
         self._suspects.extendleft(reversed([item for item in left if item.deaths < FAILED_AT_DEATHS]))
         for item in given_up:
             self._verdict(item, Answer(0, frames.FAILED, "worker_died"))
         await anyio.sleep(RESTART_WAIT_S[min(self._deaths_in_a_row, len(RESTART_WAIT_S) - 1)])
         self._deaths_in_a_row += 1
+
+    def _blame(self, left: list[Item | Parcel], culprit: Item | Parcel | None) -> None:
+        """Count a death: against all at the first, then against the one that was begun with, or the only one."""
+        if culprit is None and len(left) == 1:
+            culprit = left[0]
+        again = any(item.deaths for item in left)
+        if culprit is None and again:
+            self._one_by_one = True
+        for item in left:
+            item.deaths = max(item.deaths, 1)
+        if culprit is not None and again:
+            culprit.deaths += 1

@@ -57,15 +57,20 @@ class Worker:
         return frames.read_frame(self._read)
 
     def _take(self, frame: Frame) -> None:
+        """Make the line of a frame. With what was sent before, say where we are: it may end this process, too."""
+        resent = bool(frame.flags & frames.RESENT)
+        if resent:
+            self._answer([Answer(frame.ticket, frames.BEGUN)])
         try:
             name, data = self._line(frame)
         except Exception as error:  # noqa: BLE001 - one bad exchange must not end the worker; it is answered as failed
             self._answer([Answer(frame.ticket, frames.FAILED, f"{type(error).__name__}: {error}")])
         else:
-            resent = bool(frame.flags & frames.RESENT)
             self._batch.add(name, Line(frame.ticket, data, resent), time.monotonic())
         full = self._batch.bytes >= self._settings.batch_max_bytes
         if frame.flags & frames.LAST_OF_BATCH or full:
+            if resent:
+                self._answer([Answer(0, frames.BEGUN)])
             self._flush()
 
     def _line(self, frame: Frame) -> tuple[str, bytes]:

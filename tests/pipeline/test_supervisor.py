@@ -1,135 +1,21 @@
-"""One worker's life, seen from the server, with a stand-in for the worker that dies as it is told."""
+"""One worker's life, seen from the server."""
 
 import errno
 from collections import Counter
-from collections.abc import Callable, Iterator
-from pathlib import Path
 
-import anyio
 import pytest
 
-from pipeline import frames, supervisor
-from pipeline.exchange import RawExchange
-from pipeline.frames import Answer, Cargo, GapNote
+from pipeline import frames
+from pipeline.frames import Cargo, GapNote
 from pipeline.gaps import Gap
 from pipeline.intake import Ended, Item
-from pipeline.ledger import Ledger, new_identity
+from pipeline.ledger import Ledger
 from pipeline.link import Link, WorkerGone
-from pipeline.settings import PipelineSettings
-from pipeline.supervisor import Parcel, Supervisor
+from pipeline.supervisor import Parcel
+from tests.pipeline.standin import StandIn, Supervised, World, item, run
 from tests.pipeline.test_frames import exchange
 
-
-class World:
-    """What the stand-ins of one test share: which exchange kills, and what all of them were sent."""
-
-    def __init__(self) -> None:
-        self.kills: Callable[[str, int], bool] = lambda _stem, _flags: False
-        self.deaf = False
-        self.refused: list[BaseException] = []
-        self.started = 0
-        self.sent: list[tuple[int, str, int]] = []
-
-
-class StandIn(Link):
-    """A worker that answers at once, unless it dies, behind the same calls as a real one."""
-
-    def __init__(self, world: World) -> None:
-        if world.refused:
-            raise world.refused.pop(0)
-        world.started += 1
-        self.number = world.started
-        self.world = world
-        self.told, self.answers = anyio.create_memory_object_stream[Answer](10_000)
-        self.told.send_nowait(Answer(0, frames.HELLO))
-        self.dead = False
-        self.closed = 0
-
-    async def write(self, cargo: Cargo, ticket: int, flags: int) -> None:
-        """Take a frame, and die of it or answer it."""
-        await anyio.lowlevel.checkpoint()
-        if self.dead:
-            raise WorkerGone
-        if ticket == 0:
-            return
-        stem = cargo.stem if isinstance(cargo, (RawExchange, GapNote)) else ""
-        self.world.sent.append((self.number, stem, flags))
-        if self.world.kills(stem, flags):
-            self.dead = True
-            self.told.close()
-        elif not self.world.deaf:
-            self.told.send_nowait(Answer(ticket, frames.COMMITTED))
-
-    async def read(self) -> list[Answer]:
-        """Wait for an answer."""
-        try:
-            return [await self.answers.receive()]
-        except anyio.EndOfStream:
-            raise WorkerGone from None
-
-    def end_input(self) -> None:
-        """End at the end of the input."""
-        self.dead = True
-        self.told.close()
-
-    def close(self) -> None:
-        """Count how often this is closed."""
-        self.told.close()
-        self.answers.close()
-        self.closed += 1
-
-
-class Supervised(Supervisor):
-    """A supervisor of stand-ins."""
-
-    def __init__(self, world: World, ledger: Ledger, **changes: object) -> None:
-        self.world = world
-        self.fates: dict[str, list[int]] = {}
-        settings = PipelineSettings(directory="/none", **changes)  # type: ignore[arg-type]
-        super().__init__(settings, ledger, self._note)
-
-    def _note(self, item: Item | Parcel, answer: Answer) -> None:
-        self.fates.setdefault(item.event.stem, []).append(answer.fate)
-
-    def _new_link(self) -> Link:
-        self._moves = self._ledger.moves
-        return StandIn(self.world)
-
-
-@pytest.fixture
-def ledger(tmp_path: Path) -> Iterator[Ledger]:
-    """Give a ledger."""
-    settings = PipelineSettings(directory=str(tmp_path))
-    made = Ledger(settings, new_identity(settings))
-    yield made
-    made.close()
-
-
-@pytest.fixture(autouse=True)
-def no_waits(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Start the next worker at once."""
-    monkeypatch.setattr(supervisor, "RESTART_WAIT_S", (0.0,))
-
-
-def item(stem: str, size: int = 10) -> Item:
-    """Make an item of a rollout of its own."""
-    return Item(exchange(stem=stem), None, size, 1.0)
-
-
-def run(tested: Supervised, *items: Item | Parcel, during: Callable[[], None] | None = None) -> None:
-    """Give all items, and live until the supervisor is through with them."""
-
-    async def live() -> None:
-        for each in items:
-            tested.give(each)
-        async with anyio.create_task_group() as group:
-            group.start_soon(tested.run)
-            if during is not None:
-                await anyio.wait_all_tasks_blocked()
-                during()
-            tested.stop()
-
-    anyio.run(live)
+pytestmark = pytest.mark.usefixtures("no_waits")
 
 
 def test_every_item_is_answered_once(ledger: Ledger) -> None:
@@ -178,24 +64,6 @@ def test_two_batches_are_with_a_worker_at_most(ledger: Ledger) -> None:
     run(tested, *(item(f"r{number}") for number in range(20)), during=look)
     assert set(map(tuple, tested.fates.values())) == {(frames.COMMITTED,)}
     assert len(tested.fates) == 20
-
-
-def test_an_exchange_that_kills_is_found_out(ledger: Ledger) -> None:
-    """Innocents are committed whole, the one that kills twice is sent undecoded; what is sent again says so."""
-    world = World()
-    world.kills = lambda stem, flags: stem == "killer" and not flags & frames.RAW_ONLY
-    tested = Supervised(world, ledger)
-    names = [f"r{number}" for number in range(10)]
-    names.insert(4, "killer")
-    run(tested, *map(item, names))
-    assert tested.fates == {name: [frames.COMMITTED] for name in names}
-    assert (world.started, tested.restarts) == (3, 2)
-    raw = [stem for _, stem, flags in world.sent if flags & frames.RAW_ONLY]
-    assert raw == ["killer"]
-    seen: set[str] = set()
-    for _, stem, flags in world.sent:
-        assert flags & frames.RESENT or stem not in seen
-        seen.add(stem)
 
 
 def test_the_third_death_is_a_failure(ledger: Ledger) -> None:

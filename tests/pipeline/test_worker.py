@@ -177,11 +177,18 @@ def test_a_fault_of_one_exchange_is_its_own(
 
 
 def test_a_resend_is_written_once(bench: Bench, tmp_path: Path) -> None:
-    """An exchange that is in its file already is answered as committed and not written again."""
+    """What is in its file already is committed and not written again; what is begun with is said before."""
     bench.introduce()
     bench.send(exchange(), 1, frames.LAST_OF_BATCH)
     bench.send(exchange(), 2, frames.LAST_OF_BATCH | frames.RESENT)
-    assert [answer.fate for answer in bench.hear(3)] == [frames.HELLO, frames.COMMITTED, frames.COMMITTED]
+    answers = [(answer.ticket, answer.fate) for answer in bench.hear(5)]
+    assert answers == [
+        (0, frames.HELLO),
+        (1, frames.COMMITTED),
+        (2, frames.BEGUN),
+        (0, frames.BEGUN),
+        (2, frames.COMMITTED),
+    ]
     assert len((tmp_path / "s.capture.jsonl").read_bytes().splitlines()) == 1
 
 
