@@ -178,7 +178,7 @@ def _note(
     failure = facts.exchange.failure if source in {"app", "client"} else None
     return ErrorNote(
         category=category,
-        code=said.code,
+        code=failure.status_code if failure and said.code is None else said.code,
         type=failure.type if failure else said.type,
         message=failure.message if failure else said.message,
         kind="context_length" if category == "context_length_exceeded" else said.kind,

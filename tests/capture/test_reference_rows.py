@@ -11,6 +11,7 @@ import pytest
 
 from capture import StepRecord, assemble_rollout, assemble_step_records
 from capture.reading import StoredRecord, parse_line
+from pipeline.exchange import Failure
 from pipeline.process import encode, process
 from tests.answers import DIALECTS, ENVELOPE, MESSAGE, stream, whole
 from tests.capture.conversing import Rollout, bash, model, tool, user
@@ -147,6 +148,17 @@ def test_a_session_is_told_only_where_the_client_names_one(
     """Of several headers the first listed counts; an empty one names nothing, and two values in one name none."""
     step = step_of("chat", stream("chat", "x"), request_headers=tuple(headers))
     assert step.client_session_id == session
+
+
+def test_an_exception_that_carries_a_status_keeps_it() -> None:
+    """Nothing crossed the edge, so there is no status; the one of a provider's client is the error's code."""
+    failure = Failure("client.RateLimitError", "Error code: 429 - slow down", "app", 429)
+    changes: Json = {"status_code": None, "response_headers": (), "response_complete": False}
+    record = stored("chat", b"", failure=failure, **changes)
+    assert record.error is not None
+    assert (record.error.code, record.error.message) == (429, failure.message)
+    (step,) = assemble_step_records([record])
+    assert (step.status_code, step.error_category, step.complete) == (None, "rate_limit", False)
 
 
 def test_the_model_is_the_one_that_answered_else_the_one_asked_for() -> None:
