@@ -141,12 +141,16 @@ def is_too_deep(value: Any) -> bool:  # noqa: ANN401 - any JSON value
     return True
 
 
+_LF, _CR = 0x0A, 0x0D
+"""As numbers: to seek one in bytes is several times as fast as to seek bytes of length 1."""
+
+
 def embed(data: bytes) -> msgspec.Raw | None:
     """Return the bytes of a JSON text, strictly decoded before, as they can stand in a line; null if they cannot.
 
     Line ends between tokens go; nothing else changes.
     """
-    if b"\n" in data or b"\r" in data:
+    if _LF in data or _CR in data:
         try:
             data = msgspec.json.format(data, indent=-1)
         except (msgspec.MsgspecError, RecursionError):

@@ -19,8 +19,8 @@ _ENCODER = msgspec.json.Encoder()
 
 def encode(record: ModelCallRecord) -> bytes:
     """Return the line without its line end. Never fails for what a record holds."""
-    notes = (record.annotations, record.events)
-    if not any(note and is_too_deep(note) for note in notes):
+    notes, events = record.annotations, record.events
+    if not ((notes and is_too_deep(notes)) or (events and is_too_deep(events))):
         try:
             return _ENCODER.encode(record)
         except (msgspec.MsgspecError, TypeError, ValueError, OverflowError, RecursionError):

@@ -161,10 +161,13 @@ _RETRYABLE = {
 """Whether trying again may help; null for categories that do not tell."""
 
 
+_NOTHING_SAID = ProviderError()
+
+
 def judge(facts: Facts, headers: dict[str, str]) -> Outcome:
     """Apply the rules. `headers` are the response's, in lower case: they may say when to come back."""
     wrong = bool(facts.error) or facts.status >= FIRST_ERROR_STATUS
-    said = read_error(facts.error, facts.status) if wrong else ProviderError()
+    said = read_error(facts.error, facts.status) if wrong else _NOTHING_SAID
     name, rule = next((name, rule) for name, rule in RULES.items() if rule.holds(facts))
     category = rule.category(facts, said)
     complete = name == "whole" and not facts.cut and not facts.pending

@@ -66,7 +66,7 @@ def _process(exchange: RawExchange, server: ServerIdentity, labels: dict[str, st
     request = read_request(exchange, asked.get("content-encoding"))
     answer = read_answer(exchange, told.get("content-type"), told.get("content-encoding"))
     usage, bad_usage = normalise(answer.meaning.usage) if answer.meaning.usage else (None, False)
-    flags = set(request.flags | answer.flags)
+    flags = {*request.flags, *answer.flags}
     if bad_usage:
         flags.add("bad_usage_value")
     if exchange.double_start:
@@ -75,8 +75,10 @@ def _process(exchange: RawExchange, server: ServerIdentity, labels: dict[str, st
     outcome = judge(facts, told)
     return ModelCallRecord(
         **_common(exchange, server, labels, asked, told),
-        **_bodies(request, answer, flags),
+        **(_raw(request, answer, flags) if flags else {}),
         **_meaning(request, answer, usage),
+        request=request.stored,
+        response=answer.stored,
         response_chunks=_packed(exchange) if answer.kind == "events" else None,
         error_category=outcome.error.category if outcome.error else None,
         complete=outcome.complete,
@@ -170,11 +172,11 @@ def _common(
     }
 
 
-def _bodies(request: Request, answer: Answer, flags: set[str]) -> dict[str, Any]:
-    """Return the stored bodies, with the raw bytes where the flags say that something was lost."""
+def _raw(request: Request, answer: Answer, flags: set[str]) -> dict[str, Any]:
+    """Return the raw bytes of the sides of which the flags say that something was lost."""
     raw_request = _raw_fields("request", request.raw) if is_lossy(flags, "request") else {}
     raw_response = _raw_fields("response", answer.raw) if is_lossy(flags, "response") else {}
-    return {"request": request.stored, "response": answer.stored, **raw_request, **raw_response}
+    return {**raw_request, **raw_response}
 
 
 def _raw_fields(side: str, raw: bytes) -> dict[str, Any]:

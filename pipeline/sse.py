@@ -20,6 +20,9 @@ import msgspec
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
+_LF = 0x0A
+"""As a number: to seek one in bytes is several times as fast as to seek bytes of length 1."""
+
 _EMPTY_LINE = re.compile(rb"(?>\r\n?|\n){2}")
 """A line's end and an empty line. Atomic, so that one CRLF can never be read as two line ends."""
 
@@ -86,7 +89,7 @@ class EventParser:
         rest = bytes(self._buffer)
         self._buffer.clear()
         self._offset += len(rest)
-        last = self._read(rest)
+        last = self._read(rest, self._offset)
         return events if last is None else [*events, msgspec.structs.replace(last, ended=False)]
 
     def _take(self, line_end: bytes) -> list[Event]:
@@ -103,12 +106,14 @@ class EventParser:
         self._buffer = bytearray(blocks.pop())
         self._searched = max(0, len(self._buffer) - gap + 1)
         events: list[Event] = []
+        offset = self._offset
         for block in blocks:
-            offset = self._offset = self._offset + len(block) + gap
-            if block.startswith(b"data: ") and b"\n" not in block:
+            offset += len(block) + gap
+            if block.startswith(b"data: ") and _LF not in block:
                 events.append(Event(b"", block[6:], offset))
-            elif (event := self._read(block)) is not None:
+            elif (event := self._read(block, offset)) is not None:
                 events.append(event)
+        self._offset = offset
         return events
 
     def _take_returns(self, *, last: bool = False) -> list[Event]:
@@ -124,19 +129,19 @@ class EventParser:
             if end.end() == len(text) and text.endswith(b"\r") and not last:
                 break
             self._offset += end.end() - start
-            if (event := self._read(bytes(text[start : end.start()]))) is not None:
+            if (event := self._read(bytes(text[start : end.start()]), self._offset)) is not None:
                 events.append(event)
             start = end.end()
         del text[:start]
         self._searched = max(0, len(text) - _LOOK_BACK)
         return events
 
-    def _read(self, block: bytes) -> Event | None:
-        """Read one block, up to whose end the offset was moved; only the stream's first may carry the mark."""
+    def _read(self, block: bytes, end: int) -> Event | None:
+        """Read one block that ends at this offset; only the stream's first may carry the mark."""
         if self._fresh:
             block = block.removeprefix(BYTE_ORDER_MARK)
         self._fresh = False
-        return _read(block, self._offset)
+        return _read(block, end)
 
 
 def _read(block: bytes, end: int) -> Event | None:

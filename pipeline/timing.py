@@ -6,7 +6,8 @@ came in one chunk came at once. Comments and keep-alives are neither events nor 
 
 import base64
 from collections.abc import Iterator, Sequence
-from itertools import accumulate, pairwise
+from functools import lru_cache
+from itertools import accumulate, chain, pairwise
 from typing import Any
 
 from pipeline.dialects import Mark
@@ -16,7 +17,9 @@ from pipeline.record import Timing
 TICK_NS = 100_000
 """Resolution of packed arrival times, 0.1 ms: most gaps of a stream then take one byte or two."""
 
-_SILENT = Mark.SILENT
+_SILENT, _CONTENT, _REASONING = Mark.SILENT, Mark.CONTENT, Mark.REASONING
+"""The marks by names of this module's own: they are looked up for every event."""
+
 _SEVEN_BITS = 0x7F
 _MORE = 0x80
 
@@ -55,9 +58,9 @@ class TokenTimes:
         times = self.token_times_ns
         if not times or now != times[-1]:
             times.append(now)
-        if self.first_token_ns is None and mark & Mark.CONTENT:
+        if mark & _CONTENT and self.first_token_ns is None:
             self.first_token_ns = now
-        if self.first_reasoning_ns is None and mark & Mark.REASONING:
+        if mark & _REASONING and self.first_reasoning_ns is None:
             self.first_reasoning_ns = now
 
 
@@ -115,22 +118,21 @@ def pack_chunks(sizes: Sequence[int], times_ns: Sequence[int]) -> str:
     Per chunk: its size, then the ticks of 0.1 ms since the chunk before (the first: since the scope was received).
     Ticks are differences of rounded absolute times, so rounding does not add up. `unpack_chunks` reads it.
     """
+    ticks = accumulate((time_ns // TICK_NS for time_ns in times_ns), max, initial=0)
+    steps = [later - earlier for earlier, later in pairwise(ticks)]
+    pairs = zip(map(_varint, sizes), map(_varint, steps), strict=False)
+    return base64.b64encode(b"".join(chain.from_iterable(pairs))).decode("ascii")
+
+
+@lru_cache(maxsize=4096)
+def _varint(number: int) -> bytes:
+    """Return a number as LEB128. Sizes and steps repeat, so few are ever made."""
     packed = bytearray()
-    put = packed.append
-    before = 0
-    for size, time_ns in zip(sizes, times_ns, strict=False):
-        tick = max(before, time_ns // TICK_NS)
-        step = tick - before
-        while size > _SEVEN_BITS:
-            put(size & _SEVEN_BITS | _MORE)
-            size >>= 7  # noqa: PLW2901 - what is left of it
-        put(size)
-        while step > _SEVEN_BITS:
-            put(step & _SEVEN_BITS | _MORE)
-            step >>= 7
-        put(step)
-        before = tick
-    return base64.b64encode(packed).decode("ascii")
+    while number > _SEVEN_BITS:
+        packed.append(number & _SEVEN_BITS | _MORE)
+        number >>= 7
+    packed.append(number)
+    return bytes(packed)
 
 
 def unpack_chunks(text: str) -> list[tuple[int, int]]:

@@ -31,23 +31,16 @@ _TABLES: dict[str, Mapping[_Path, str]] = {
 class _Node:
     """One step of all the paths at once, so that a response is walked once, and only where a path leads."""
 
-    def __init__(self) -> None:
-        self.steps: dict[str | int, _Node] = {}
-        self.ends: list[tuple[str, int]] = []
+    def __init__(self, paths: list[tuple[_Path, str, int]]) -> None:
+        self.ends = [(name, rank) for path, name, rank in paths if not path]
+        self.names = frozenset(path[0] for path, _, _ in paths if path)
+        self.steps = {
+            step: _Node([(path[1:], name, rank) for path, name, rank in paths if path[:1] == (step,)])
+            for step in self.names
+        }
 
 
-def _rooted() -> _Node:
-    root = _Node()
-    for name, paths in _TABLES.items():
-        for rank, path in enumerate(paths):
-            node = root
-            for step in path:
-                node = node.steps.setdefault(step, _Node())
-            node.ends.append((name, rank))
-    return root
-
-
-_ROOT = _rooted()
+_ROOT = _Node([(path, name, rank) for name, paths in _TABLES.items() for rank, path in enumerate(paths)])
 
 
 def _walk(value: Any, node: _Node, found: _Found) -> None:  # noqa: ANN401 - whatever the server put there
@@ -55,7 +48,7 @@ def _walk(value: Any, node: _Node, found: _Found) -> None:  # noqa: ANN401 - wha
         if (name not in found or rank < found[name][0]) and (name != "weights" or _spans(value)):
             found[name] = rank, value
     if value.__class__ is dict:
-        for step in node.steps.keys() & value.keys():
+        for step in node.names.intersection(value):
             if value[step]:
                 _walk(value[step], node.steps[step], found)
     elif value.__class__ is list:
@@ -96,9 +89,9 @@ def _spans(told: Any) -> list[dict[str, Any]] | None:  # noqa: ANN401 - whatever
 
 
 def _ids(value: Any) -> list[int] | None:  # noqa: ANN401 - whatever the server put there
-    if not isinstance(value, list) or not all(as_index(item) is not None for item in value):
+    if not isinstance(value, list) or not value:
         return None
-    return value
+    return value if set(map(type, value)) == {int} and min(value) >= 0 else None
 
 
 def _listed(entries: Any, read: Any) -> list[Any] | None:  # noqa: ANN401 - whatever the server put there

@@ -133,7 +133,7 @@ def _is_exclusive(usage: dict[str, Any]) -> bool:
     if "prompt_tokens" in usage or "input_tokens_details" in usage:
         return False
     beside = _BESIDE_THE_PROMPT.intersection(usage)
-    return any(usage[key] is not None for key in beside)
+    return bool(beside) and any(usage[key] is not None for key in beside)
 
 
 _BESIDE_THE_PROMPT = frozenset(

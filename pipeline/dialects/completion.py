@@ -55,10 +55,15 @@ def _first(choices: list[Json]) -> Json:
 
 
 def _calls(message: Json) -> list[Json]:
+    if _CALLS.isdisjoint(message):
+        return []
     legacy = message.get("function_call")
     return as_list(message.get("tool_calls")) + (
         [{"function": legacy, "type": "function"}] if isinstance(legacy, dict) else []
     )
+
+
+_CALLS = frozenset({"tool_calls", "function_call"})
 
 
 def _tool_call(call: Json) -> Any:  # noqa: ANN401 - see tool_call
@@ -69,14 +74,17 @@ def _tool_call(call: Json) -> Any:  # noqa: ANN401 - see tool_call
 
 
 def _reasoning(message: Json) -> str | None:
+    if _THOUGHTS.isdisjoint(message) and message.get("content").__class__ is not list:
+        return None
     for key in REASONING:
         if text := as_text(message.get(key)):
             return text
-    parts = [part for key in _PART_LISTS for part in as_list(message.get(key))]
-    return "\n".join([text for part in parts for text in thoughts(part)]) or None
+    lists = [value for key in _PART_LISTS if (value := message.get(key)).__class__ is list]
+    return "\n".join([text for parts in lists for part in as_list(parts) for text in thoughts(part)]) or None
 
 
 _PART_LISTS = ("content", *REASONING_LISTS)
+_THOUGHTS = frozenset((*REASONING, *REASONING_LISTS))
 
 
 def thoughts(part: Json) -> list[str]:
