@@ -46,7 +46,7 @@ class Lineage:
             tools=_tools(record),
             started_at=record.started_at,
             answered_at=_answered_at(record),
-            failed=record.error_category is not None,
+            failed=record.error_category is not None and not record.complete,
             retries=record.client.retry_count or 0,
             named=named,
             response_id=record.response_id,

@@ -211,11 +211,13 @@ class Placing:
         if answer is not None:
             parent, shared = answer
             return self._rewritten(call, parent, "answer", shared)
-        for node, source in self._sources(call, found):
-            parent = self._calls[source.call]
-            if not source.is_argument and _answered(parent, call) and self._same_setting(parent, call):
-                return self._rewritten(call, parent, "summary", node)
-        return None
+        said = [(at, self._calls[one.call]) for at, one in self._sources(call, found) if not one.is_argument]
+        said = [one for one in said if _answered(one[1], call) and self._same_setting(one[1], call)]
+        if not said:
+            return None
+        equal = [parent for at, parent in said if (at, parent.local) == (said[0][0], said[0][1].local)]
+        parent = next((one for one in equal if not self._taken[one.number]), equal[0])
+        return self._rewritten(call, parent, "summary", said[0][0])
 
     def _kept_answer(self, call: Call, found: Found | None) -> tuple[Call, int] | None:
         nodes = self._tree.nodes
