@@ -261,7 +261,7 @@ def _client(asked: dict[str, str], pairs: Headers) -> ClientNote:
     return ClientNote(
         retry_count=int(retries) if retries and _RETRIES.fullmatch(retries) else None,
         request_id=_first(asked, REQUEST_ID_HEADERS),
-        session_id=_session(pairs),
+        session_id=None if SESSION_ID_HEADERS.keys().isdisjoint(asked) else _session(pairs),
         user_agent=asked.get("user-agent"),
     )
 

@@ -104,13 +104,13 @@ for _name, _paths in PATHS.items():
 
 def normalise(usage: dict[str, Any]) -> tuple[Usage, bool]:
     """Return the counts, and whether a value was there that is no count (then unknown)."""
-    found: dict[str, tuple[int, Any]] = {}
+    ranks: dict[str, int] = {}
+    counts: dict[str, int | None] = {}
     for member, inside in usage.items():
         for name, rank, rest in _WAYS.get(member, ()):
             value = _at(inside, rest) if rest else inside
-            if value is not None and (name not in found or rank < found[name][0]):
-                found[name] = rank, value
-    counts = {name: _count(value) for name, (_, value) in found.items()}
+            if value is not None and rank < ranks.get(name, rank + 1):
+                ranks[name], counts[name] = rank, _count(value)
     bad = None in counts.values()
     whole, uncached = _prompt(counts, exclusive=_is_exclusive(usage))
     counts["input_tokens"] = whole
@@ -124,7 +124,7 @@ def _at(found: Any, path: _Path) -> Any:  # noqa: ANN401 - whatever the provider
 
 
 def _count(value: Any) -> int | None:  # noqa: ANN401 - whatever the provider put there
-    if isinstance(value, float) and value.is_integer():
+    if value.__class__ is float and value.is_integer():
         value = int(value)
     return value if value.__class__ is int and value >= 0 else None
 
