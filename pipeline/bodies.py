@@ -16,7 +16,7 @@ from typing import Any
 
 import msgspec
 
-from pipeline.sse import BYTE_ORDER_MARK
+from pipeline.sse import BYTE_ORDER_MARK, CR, LF
 
 MAX_DEPTH = 200
 """Deepest nesting that is stored as JSON. Readers recurse, and so do we: Python 3.11 stops at 1,000 frames in all,
@@ -141,16 +141,12 @@ def is_too_deep(value: Any) -> bool:  # noqa: ANN401 - any JSON value
     return True
 
 
-_LF, _CR = 0x0A, 0x0D
-"""As numbers: to seek one in bytes is several times as fast as to seek bytes of length 1."""
-
-
 def embed(data: bytes) -> msgspec.Raw | None:
     """Return the bytes of a JSON text, strictly decoded before, as they can stand in a line; null if they cannot.
 
     Line ends between tokens go; nothing else changes.
     """
-    if _LF in data or _CR in data:
+    if LF in data or CR in data:
         try:
             data = msgspec.json.format(data, indent=-1)
         except (msgspec.MsgspecError, RecursionError):
