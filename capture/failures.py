@@ -2,6 +2,8 @@
 
 from pipeline.exchange import Failure
 
+BODY_MAX_BYTES = 64 << 10
+"""Of a body that an exception carries: an error, not an answer."""
 MESSAGE_MAX = 2000
 """Characters of an exception's text that are kept: some carry a whole request."""
 
@@ -29,20 +31,41 @@ def source_of_send(error: Exception) -> str:
 
 
 def describe(error: BaseException, source: str) -> Failure:
-    """Return an exception as data: its class, its text, and the HTTP status it carries, if any."""
+    """Return an exception as data: its class, its text, and the HTTP status and body that it carries, if any."""
     kind = type(error)
     try:
         text = str(error)[:MESSAGE_MAX].encode("utf-8", "replace").decode()
     except Exception:  # noqa: BLE001 - somebody else's __str__ may do anything; the class alone says enough
         text = ""
-    return Failure(f"{kind.__module__}.{kind.__qualname__}", text, source, _status_of(error))
+    return Failure(f"{kind.__module__}.{kind.__qualname__}", text, source, _status_of(error), _body_of(error))
 
 
 def _status_of(error: BaseException) -> int | None:
     """Return the HTTP status that an exception carries, under the names that clients and frameworks use."""
-    for holder in (error, getattr(error, "response", None)):
+    for holder in (error, _look(error, "response")):
         for name in ("status_code", "status"):
-            status = getattr(holder, name, None)
+            status = _look(holder, name)
             if type(status) is int:
                 return status
     return None
+
+
+def _body_of(error: BaseException) -> bytes | None:
+    """Return an upstream's body that an exception carries, cut to `BODY_MAX_BYTES`."""
+    response = _look(error, "response")
+    holders = ((error, "response_content"), (response, "content"), (response, "text"), (error, "body"))
+    for holder, name in holders:
+        found = _look(holder, name)
+        if isinstance(found, str):
+            found = found[:BODY_MAX_BYTES].encode("utf-8", "replace")
+        if isinstance(found, bytes) and found:
+            return bytes(found[:BODY_MAX_BYTES])
+    return None
+
+
+def _look(holder: object, name: str) -> object:
+    """Return an attribute, or None: to look at one may fail in any way (a body that was not read, say)."""
+    try:
+        return getattr(holder, name, None)
+    except Exception:  # noqa: BLE001 - somebody else's property
+        return None

@@ -34,13 +34,14 @@ class Failure(msgspec.Struct, frozen=True):
 
     `source` is `app` for the application's own exception, `send` for one by which the server's `send` said that
     the connection is gone, and `cancelled` when the task was cancelled or its coroutine was closed. `status_code`
-    is what the exception itself carries (`status_code`, `status` or `response.status_code`), if anything.
+    and `body` are what the exception itself carries of an upstream's answer, if anything.
     """
 
     type: str
     message: str
     source: str
     status_code: int | None = None
+    body: bytes | None = None
 
 
 class RawExchange(msgspec.Struct, frozen=True, tag="exchange", tag_field="kind", gc=False):

@@ -25,7 +25,8 @@ class Facts(msgspec.Struct, frozen=True, gc=False):
 
     `ended` is the stream's terminal event or a whole unstreamed body; `error` the provider's error as it came, from
     stream or body; `failed`, `incomplete` and `pending` are states that the provider names without one. `body` is
-    `none` (nothing came), `json`, `events` or `unreadable`; `cut` that not all of it was kept.
+    `none` (nothing came), `json`, `events` or `unreadable`; `cut` that not all of it was kept; `raised` is the
+    upstream's error that an exception of the application's carried.
     """
 
     exchange: RawExchange
@@ -36,6 +37,7 @@ class Facts(msgspec.Struct, frozen=True, gc=False):
     incomplete: bool = False
     pending: bool = False
     cut: bool = False
+    raised: Any = None
 
     @property
     def status(self) -> int:
@@ -167,12 +169,20 @@ _NOTHING_SAID = ProviderError()
 def judge(facts: Facts, headers: dict[str, str]) -> Outcome:
     """Apply the rules. `headers` are the response's, in lower case: they may say when to come back."""
     wrong = bool(facts.error) or facts.status >= FIRST_ERROR_STATUS
-    said = read_error(facts.error, facts.status) if wrong else _NOTHING_SAID
+    said = read_error(facts.error, facts.status) if wrong else _said_by_exception(facts)
     name, rule = next((name, rule) for name, rule in RULES.items() if rule.holds(facts))
     category = rule.category(facts, said)
     complete = name == "whole" and not facts.cut and not facts.pending
     note = None if category is None else _note(category, rule.source, said, facts, headers)
     return Outcome(complete, _delivery(facts), note)
+
+
+def _said_by_exception(facts: Facts) -> ProviderError:
+    """Read the upstream's error that the application raised instead of passing it on."""
+    failure = facts.exchange.failure
+    if failure is None or not facts.raised:
+        return _NOTHING_SAID
+    return read_error(facts.raised, failure.status_code or 0)
 
 
 def _note(

@@ -15,6 +15,7 @@ import msgspec
 
 from pipeline.adapter import adapter_fields
 from pipeline.answer import Answer, read_answer
+from pipeline.bodies import BodyError, decode
 from pipeline.dialects.quirks import REQUEST_ID_HEADERS, RETRY_COUNT_HEADERS, SESSION_ID_HEADERS
 from pipeline.exchange import Headers, RawExchange
 from pipeline.flags import is_lossy
@@ -76,6 +77,7 @@ def _process(exchange: RawExchange, server: ServerIdentity, labels: dict[str, st
     return ModelCallRecord(
         **_common(exchange, server, labels, asked, told),
         **(_raw(request, answer, flags) if flags else {}),
+        **_never_sent(exchange),
         **_meaning(request, answer, usage),
         request=request.stored,
         response=answer.stored,
@@ -125,7 +127,19 @@ def _facts(exchange: RawExchange, answer: Answer) -> Facts:
         incomplete=answer.meaning.incomplete,
         pending=answer.meaning.pending,
         cut=exchange.response_sha256 is not None,
+        raised=_raised(exchange),
     )
+
+
+def _raised(exchange: RawExchange) -> Any:  # noqa: ANN401 - whatever an upstream said
+    """Return the body that the application's exception carried: its JSON value, or its text."""
+    body = exchange.failure.body if exchange.failure else None
+    if body is None:
+        return None
+    try:
+        return decode(body).value
+    except BodyError:
+        return body.decode("utf-8", "replace")
 
 
 def _headers(pairs: Headers) -> dict[str, str]:
@@ -177,6 +191,14 @@ def _raw(request: Request, answer: Answer, flags: set[str]) -> dict[str, Any]:
     raw_request = _raw_fields("request", request.raw) if is_lossy(flags, "request") else {}
     raw_response = _raw_fields("response", answer.raw) if is_lossy(flags, "response") else {}
     return {**raw_request, **raw_response}
+
+
+def _never_sent(exchange: RawExchange) -> dict[str, Any]:
+    """Return the body that an exception carried, as the response's, where the application sent none."""
+    failure = exchange.failure
+    if failure is None or failure.body is None or exchange.response_bytes:
+        return {}
+    return _raw_fields("response", failure.body)
 
 
 def _raw_fields(side: str, raw: bytes) -> dict[str, Any]:

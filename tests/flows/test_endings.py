@@ -233,3 +233,38 @@ async def test_the_end_of_a_response_is_no_client_that_left(site: Site) -> None:
     server = EndingServer()
     await site.around(stream)(scope(), server.receive, server.send)
     assert ending(await site.record()) == (None, None, "sent", True, 200)
+
+
+class RefusedError(Exception):
+    """An upstream's refusal, as the clients of an application raise it."""
+
+    status = 429
+    response_content = b'{"error":{"message":"slow down","code":"rpm"}}'
+
+
+async def test_a_raised_upstream_error_keeps_its_body(site: Site) -> None:
+    """Status, code and body of an answer that the application raised instead of passing on are in the record."""
+    server = Server([request()])
+    with pytest.raises(RefusedError):
+        await site.around(raises(RefusedError()))(scope(), server.receive, server.send)
+    record = await site.record()
+    assert record.error_category == "rate_limit"
+    assert record.error is not None
+    assert (record.error.code, record.error.source) == ("rpm", "app")
+    assert record.response_raw == RefusedError.response_content.decode()
+    assert (record.response, record.status_code) == (None, None)
+
+
+async def test_a_body_that_cannot_be_read_is_left_out(site: Site) -> None:
+    """An exception whose body raises when it is looked at is recorded without one."""
+
+    class UnreadError(Exception):
+        @property
+        def response(self) -> None:
+            raise RuntimeError("not read")
+
+    server = Server([request()])
+    with pytest.raises(UnreadError):
+        await site.around(raises(UnreadError()))(scope(), server.receive, server.send)
+    record = await site.record()
+    assert (record.error_category, record.response_raw) == ("exception", None)
