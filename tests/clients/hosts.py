@@ -27,6 +27,9 @@ RECEIVE_BYTES = 1 << 16
 RESET = struct.pack("ii", 1, 0)
 """SO_LINGER on, for 0 s: closing sends RST."""
 
+GUNICORN = ("-k", "uvicorn_worker.UvicornWorker", "-w", "2")
+"""Two processes that are forked after the application was built."""
+
 HOSTS: dict[str, list[str]] = {
     "uvicorn-h11": ["uvicorn", TARGET, "--http", "h11", "--port", "{port}"],
     "uvicorn-httptools": ["uvicorn", TARGET, "--http", "httptools", "--port", "{port}"],
@@ -34,13 +37,14 @@ HOSTS: dict[str, list[str]] = {
     "hypercorn-asyncio": ["hypercorn", TARGET, "--worker-class", "asyncio", "--bind", "127.0.0.1:{port}"],
     "hypercorn-trio": ["hypercorn", TARGET, "--worker-class", "trio", "--bind", "127.0.0.1:{port}"],
     "granian": ["granian", TARGET, "--interface", "asgi", "--port", "{port}"],
+    "gunicorn-preload": ["gunicorn", TARGET, "--preload", *GUNICORN, "-b", "127.0.0.1:{port}"],
 }
 """Name to the arguments of `python -m`."""
 
 
 @contextmanager
 def hosted(kind: str, folder: Path, environ: Mapping[str, str]) -> Iterator[Server]:
-    """Run one of `HOSTS` in one process; its log is `folder/server.log`."""
+    """Run one of `HOSTS`; its log is `folder/server.log`."""
     with launched(["-m", *HOSTS[kind]], folder, environ, ROOT) as server:
         yield server
 
