@@ -76,7 +76,7 @@ def serve(
         )
     server = Server(f"http://{LOOPBACK}:{port}", process, log)
     try:
-        _wait_until_ready(server, port, workers)
+        wait_until_ready(server, port, workers)
         yield server
     finally:
         stop(process)
@@ -92,7 +92,8 @@ def stop(process: subprocess.Popen[bytes], timeout_s: float = STOP_TIMEOUT_S) ->
         process.wait()
 
 
-def _wait_until_ready(server: Server, port: int, workers: int) -> None:
+def wait_until_ready(server: Server, port: int, workers: int = 0) -> None:
+    """Return once a server answers, and has said that so many of its processes run; raises ServerStartError."""
     deadline = time.monotonic() + START_TIMEOUT_S
     while time.monotonic() < deadline:
         if server.process.poll() is not None:

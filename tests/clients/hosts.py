@@ -9,20 +9,17 @@ import socket
 import struct
 import subprocess
 import sys
-import time
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager, contextmanager, suppress
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 
 import anyio
 from anyio.abc import SocketAttribute, SocketStream
 
-from capture.demo.processes import LOOPBACK, Server, ServerStartError, free_port, stop
+from capture.demo.processes import LOOPBACK, Server, free_port, stop, wait_until_ready
 
 TARGET = "capture.asgi:app"
 ROOT = Path(__file__).resolve().parent.parent.parent
-START_TIMEOUT_S = 30.0
-POLL_S = 0.02
 RECEIVE_BYTES = 1 << 16
 RESET = struct.pack("ii", 1, 0)
 """SO_LINGER on, for 0 s: closing sends RST."""
@@ -66,29 +63,12 @@ def launched(
             env={**os.environ, **environ},
             cwd=working_folder,
         )
+    server = Server(f"http://{LOOPBACK}:{port}", process, log)
     try:
-        _wait_until_ready(process, port, log)
-        yield Server(f"http://{LOOPBACK}:{port}", process, log)
+        wait_until_ready(server, port)
+        yield server
     finally:
         stop(process)
-
-
-def _wait_until_ready(process: subprocess.Popen[bytes], port: int, log: Path) -> None:
-    deadline = time.monotonic() + START_TIMEOUT_S
-    while time.monotonic() < deadline:
-        if process.poll() is not None:
-            break
-        if _answers(port):
-            return
-        time.sleep(POLL_S)
-    raise ServerStartError(f"no server on port {port}:\n{log.read_text(errors='replace')[-20_000:]}")
-
-
-def _answers(port: int) -> bool:
-    with suppress(OSError), socket.create_connection((LOOPBACK, port), timeout=1) as peer:
-        peer.sendall(b"GET /health HTTP/1.1\r\nhost: loopback\r\nconnection: close\r\n\r\n")
-        return peer.recv(5) == b"HTTP/"
-    return False
 
 
 @asynccontextmanager
