@@ -138,7 +138,7 @@ def read_frame(read: Callable[[int], bytes]) -> Frame | None:
 
 
 def _with_bodies(cargo: RawExchange, packed: bytes, request: bytes, response: bytes) -> RawExchange:
-    """Put the bodies back: the response cut as it was sent, its times as offsets."""
+    """Put the bodies back: the response cut as it was sent, but for empty chunks, and its times as offsets."""
     lengths, times = array("Q"), array("d")
     lengths.frombytes(packed[: len(packed) // 2])
     times.frombytes(packed[len(packed) // 2 :])
@@ -147,8 +147,10 @@ def _with_bodies(cargo: RawExchange, packed: bytes, request: bytes, response: by
     return msgspec.structs.replace(
         cargo,
         request_chunks=(request,) if request else (),
-        response_chunks=tuple(response[start:end] for start, end in edges),
-        response_times_ns=tuple(round((time - zero) * 1e9) for time in times),
+        response_chunks=tuple(response[start:end] for start, end in edges if start < end),
+        response_times_ns=tuple(
+            round((time - zero) * 1e9) for length, time in zip(lengths, times, strict=True) if length
+        ),
         response_times_s=(),
         zero_s=0.0,
     )

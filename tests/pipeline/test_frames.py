@@ -28,8 +28,8 @@ def exchange(**changes: object) -> RawExchange:
         "ended_ns": 10,
         "failure": Failure("builtins.ValueError", "no", "app", 502),
         "request_chunks": (b"ab", b"c"),
-        "response_chunks": (b"12", b"3", b"4567"),
-        "response_times_s": (4.25, 4.5, 4.75),
+        "response_chunks": (b"12", b"", b"3", b"4567"),
+        "response_times_s": (4.25, 4.375, 4.5, 4.75),
         "zero_s": 4.0,
         "annotations": {"a": [1, None, "x"]},
         "request_bytes": 3,
@@ -54,7 +54,7 @@ def test_cargo_round_trip(cargo: frames.Cargo) -> None:
 
 
 def test_exchange_round_trip() -> None:
-    """An exchange's chunks arrive as sent, times as offsets; the request is one chunk."""
+    """An exchange's chunks arrive as sent, times as offsets, empty ones left out; the request is one chunk."""
     sent = exchange()
     data = io.BytesIO(b"".join(frames.pack(sent, 1, 0)))
     frame = frames.read_frame(data.read)
