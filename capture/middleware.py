@@ -2,7 +2,7 @@
 
 The middleware keeps configuration only; everything that runs begins at the first scope it sees, so that an
 application can be built before a fork. Off or on, the rollout prefix is taken off the path before the application
-sees it, on a copy of the scope. The only messages it ever adds to are none: it calls neither receive nor send.
+sees it, on a copy of the scope. It never calls receive or send for itself.
 """
 
 import os

@@ -11,7 +11,7 @@ import pytest
 
 from capture import CaptureConfig, CaptureMiddleware, CaptureStore
 from tests.clients.servers import captured
-from tests.flows.inprocess import Served, chat_app, serve_calls
+from tests.flows.inprocess import Served, chat_app, conserved, serve_calls
 from tests.flows.traffic import calls
 
 
@@ -64,6 +64,7 @@ def test_children_of_a_fork_start_anew(tmp_path: Path) -> None:
         assert [os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) for pid in children] == [0, 0]
         asyncio.run(serve_calls(served, "parent", 1))
         assert served.pipeline.drain(10)
+        assert conserved(served.pipeline)["committed"] == 4
     store = CaptureStore(tmp_path)
     counts = {name: len(store.read(name)) for name in ("parent", "child0", "child1")}
     ids = [record.model_call_id for name in counts for record in store.read(name)]
