@@ -8,7 +8,6 @@ frame, in any order. Both ends check `FORMAT`, so a worker of another installati
 import struct
 from array import array
 from collections.abc import Callable
-from itertools import accumulate, pairwise
 from typing import NamedTuple, TypeAlias
 
 import msgspec
@@ -142,15 +141,17 @@ def _with_bodies(cargo: RawExchange, packed: bytes, request: bytes, response: by
     lengths, times = array("Q"), array("d")
     lengths.frombytes(packed[: len(packed) // 2])
     times.frombytes(packed[len(packed) // 2 :])
-    edges = pairwise(accumulate(lengths, initial=0))
-    zero = cargo.zero_s
+    chunks, times_ns, at, zero = [], [], 0, cargo.zero_s
+    for length, time in zip(lengths, times, strict=True):
+        if length:
+            chunks.append(response[at : at + length])
+            times_ns.append(round((time - zero) * 1e9))
+            at += length
     return msgspec.structs.replace(
         cargo,
         request_chunks=(request,) if request else (),
-        response_chunks=tuple(response[start:end] for start, end in edges if start < end),
-        response_times_ns=tuple(
-            round((time - zero) * 1e9) for length, time in zip(lengths, times, strict=True) if length
-        ),
+        response_chunks=tuple(chunks),
+        response_times_ns=tuple(times_ns),
         response_times_s=(),
         zero_s=0.0,
     )

@@ -20,7 +20,7 @@ from pipeline.dialects.quirks import REQUEST_ID_HEADERS, RETRY_COUNT_HEADERS, SE
 from pipeline.exchange import Headers, RawExchange
 from pipeline.flags import is_lossy
 from pipeline.line import encode
-from pipeline.outcome import Facts, judge
+from pipeline.outcome import Facts, Outcome, judge
 from pipeline.provider_error import FIRST_ERROR_STATUS
 from pipeline.record import (
     ClientNote,
@@ -34,7 +34,7 @@ from pipeline.record import (
 )
 from pipeline.request import Request, read_request
 from pipeline.settings import ServerIdentity
-from pipeline.timing import first_byte_ns, pack_chunks, timing
+from pipeline.timing import TokenTimes, arrivals_ns, pack_chunks, timing
 from pipeline.usage import normalise
 from pipeline.version import WRITER
 
@@ -67,28 +67,18 @@ def _process(exchange: RawExchange, server: ServerIdentity, labels: dict[str, st
     request = read_request(exchange, asked.get("content-encoding"))
     answer = read_answer(exchange, told.get("content-type"), told.get("content-encoding"))
     usage, bad_usage = normalise(answer.meaning.usage) if answer.meaning.usage else (None, False)
-    flags = {*request.flags, *answer.flags}
-    if bad_usage:
-        flags.add("bad_usage_value")
-    if exchange.double_start:
-        flags.add("double_start")
-    facts = _facts(exchange, answer)
-    outcome = judge(facts, told)
-    return ModelCallRecord(
-        **_common(exchange, server, labels, asked, told),
-        **(_raw(request, answer, flags) if flags else {}),
-        **_never_sent(exchange),
-        **_meaning(request, answer, usage),
-        request=request.stored,
-        response=answer.stored,
-        response_chunks=_packed(exchange) if answer.kind == "events" else None,
-        error_category=outcome.error.category if outcome.error else None,
-        complete=outcome.complete,
-        delivery=outcome.delivery,
-        error=outcome.error,
-        flags=sorted(flags),
-        timing=timing(exchange, answer.times),
-    )
+    fields = _common(exchange, server, labels, asked, told)
+    fields |= _times(exchange, answer.times)
+    fields |= _meaning(request, answer, usage)
+    fields |= _outcome(judge(_facts(exchange, answer), told))
+    if answer.kind == "events":
+        fields["response_chunks"] = _packed(exchange)
+    if exchange.failure:
+        fields |= _never_sent(exchange)
+    if flags := _flags(exchange, request, answer, bad_usage=bad_usage):
+        fields["flags"] = sorted(flags)
+        fields |= _raw(request, answer, flags)
+    return ModelCallRecord(**fields)
 
 
 def process_raw(
@@ -101,6 +91,7 @@ def process_raw(
     outcome = judge(_facts(exchange, answer), told)
     return ModelCallRecord(
         **_common(exchange, server, labels, asked, told),
+        **_times(exchange, None),
         **_raw_fields("request", request.raw),
         **_raw_fields("response", answer.raw),
         error_category="capture_parse_error",
@@ -108,8 +99,26 @@ def process_raw(
         delivery=outcome.delivery,
         error=ErrorNote(category="capture_parse_error", message=reason, source="capture"),
         flags=["capture_parse_error"],
-        timing=timing(exchange, None),
     )
+
+
+def _flags(exchange: RawExchange, request: Request, answer: Answer, *, bad_usage: bool) -> frozenset[str]:
+    flags = request.flags | answer.flags
+    if bad_usage:
+        flags |= {"bad_usage_value"}
+    if exchange.double_start:
+        flags |= {"double_start"}
+    return flags
+
+
+def _outcome(outcome: Outcome) -> dict[str, Any]:
+    error = outcome.error
+    return {
+        "error_category": error.category if error else None,
+        "complete": outcome.complete,
+        "delivery": outcome.delivery,
+        "error": error,
+    }
 
 
 def _facts(exchange: RawExchange, answer: Answer) -> Facts:
@@ -159,7 +168,6 @@ def _common(
     told: dict[str, str],
 ) -> dict[str, Any]:
     """Return the fields that need no decoding of bodies."""
-    first_ns = first_byte_ns(exchange, past_comments=True)
     client = _client(asked, exchange.request_headers)
     return {
         "model_call_id": exchange.call_id.hex(),
@@ -167,7 +175,6 @@ def _common(
         "started_at": exchange.started_at,
         "completed_at": exchange.started_at + exchange.ended_ns / 1e9,
         "latency_ms": round(exchange.ended_ns / 1e6, 2),
-        "latency_ttft_ms": None if first_ns is None else round(first_ns / 1e6, 2),
         "status_code": exchange.status_code,
         "client_session_id": client.session_id,
         "writer": WRITER,
@@ -186,7 +193,15 @@ def _common(
     }
 
 
-def _raw(request: Request, answer: Answer, flags: set[str]) -> dict[str, Any]:
+def _times(exchange: RawExchange, tokens: TokenTimes | None) -> dict[str, Any]:
+    first_ns, answer_ns = arrivals_ns(exchange)
+    return {
+        "latency_ttft_ms": None if answer_ns is None else round(answer_ns / 1e6, 2),
+        "timing": timing(exchange, first_ns, tokens),
+    }
+
+
+def _raw(request: Request, answer: Answer, flags: frozenset[str]) -> dict[str, Any]:
     """Return the raw bytes of the sides of which the flags say that something was lost."""
     raw_request = _raw_fields("request", request.raw) if is_lossy(flags, "request") else {}
     raw_response = _raw_fields("response", answer.raw) if is_lossy(flags, "response") else {}
@@ -218,6 +233,8 @@ def _meaning(request: Request, answer: Answer, usage: Usage | None) -> dict[str,
         "model_requested": request.model,
         "model_served": meaning.model,
         "model": meaning.model or request.model,
+        "request": request.stored,
+        "response": answer.stored,
         "response_id": meaning.response_id,
         "choices": meaning.choices,
         "finish": meaning.finish,

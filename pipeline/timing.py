@@ -68,23 +68,26 @@ _NEVER: tuple[float, int | None] = (float("inf"), None)
 """Where no chunk was: an arrival that is unknown, for every offset."""
 
 
-def first_byte_ns(exchange: RawExchange, *, past_comments: bool = False) -> int | None:
-    """Return when the first body chunk that is not empty arrived, or the first that is more than an SSE comment."""
+def arrivals_ns(exchange: RawExchange) -> tuple[int | None, int | None]:
+    """Return when the first body chunk that is not empty arrived, and the first that is more than an SSE comment."""
+    first = None
     for chunk, time_ns in zip(exchange.response_chunks, exchange.response_times_ns, strict=False):
-        if chunk and not (past_comments and _is_comment(chunk)):
-            return time_ns
-    return None
+        if chunk:
+            first = time_ns if first is None else first
+            if not (chunk.startswith(b":") and _is_comment(chunk)):
+                return first, time_ns
+    return first, None
 
 
 def _is_comment(chunk: bytes) -> bool:
-    return chunk.startswith(b":") and all(not line or line.startswith(b":") for line in chunk.splitlines())
+    return all(not line or line.startswith(b":") for line in chunk.splitlines())
 
 
-def timing(exchange: RawExchange, tokens: TokenTimes | None) -> Timing:
+def timing(exchange: RawExchange, first_byte_ns: int | None, tokens: TokenTimes | None) -> Timing:
     """Return the record's timing; `tokens` is null where the answer was no stream."""
     return Timing(
         request_read_ms=ms(exchange.request_read_ns),
-        first_byte_ms=ms(first_byte_ns(exchange)),
+        first_byte_ms=ms(first_byte_ns),
         send_wait_ms=ms(exchange.send_wait_ns),
         chunks=len(exchange.response_times_ns),
         **(_of_tokens(tokens) if tokens else {}),

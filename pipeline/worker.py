@@ -6,7 +6,6 @@ is gone. It ends at the end of its input, never by a signal that was meant for t
 """
 
 import os
-import select
 import signal
 import sys
 import time
@@ -17,29 +16,30 @@ from .batch import Batch, Line
 from .exchange import Annotation, RawExchange
 from .frames import Answer, Frame, GapNote, Introduction
 from .gaps import GAP_SUFFIX, NOTE_SUFFIX, RECORD_SUFFIX, gap_line
+from .inlet import Inlet
 from .notes import note_line
 from .process import encode, process, process_raw
 from .writer import Writer
 
 IGNORED = ("SIGINT", "SIGTERM", "SIGHUP")
 """Signals to the server's process group: the server decides how it ends, and we end after it."""
+LULL_S = 0.02
+"""A batch may pause on its way: a server waits 5 ms for its interpreter's lock. After longer ones it is written."""
 
 
 class Worker:
     """One worker's loop state: what it was introduced to, and the lines on their way."""
 
     def __init__(self, read_descriptor: int, write_descriptor: int) -> None:
-        self._in = read_descriptor
+        self._in = Inlet(read_descriptor)
         self._out = write_descriptor
         self._batch = Batch()
         self._heard = True
-        self._poll = select.poll()  # select() takes no descriptor above 1,023, and a server has thousands
-        self._poll.register(read_descriptor, select.POLLIN)
 
     def run(self) -> None:
         """Work until the input ends, then write what is left, bounded by the shutdown time."""
         self._answer([Answer(0, frames.HELLO)])
-        first = frames.read_frame(self._read)
+        first = frames.read_frame(self._in.read)
         if first is None or not isinstance(first.cargo, Introduction):
             return
         self._settings, self._server = first.cargo.settings, first.cargo.server
@@ -49,12 +49,12 @@ class Worker:
         self._finish()
 
     def _next(self) -> Frame | None:
-        """Wait for a frame; meanwhile the files that were set aside get their turn."""
+        """Wait for a frame; in a lull, the files whose turn it is are written."""
         while (due := self._batch.next_at()) is not None:
-            if self._poll.poll(max(0.0, due - time.monotonic()) * 1000):
+            if self._in.wait(max(LULL_S, due - time.monotonic())):
                 break
             self._flush()
-        return frames.read_frame(self._read)
+        return frames.read_frame(self._in.read)
 
     def _take(self, frame: Frame) -> None:
         """Make the line of a frame. With what was sent before, say where we are: it may end this process, too."""
@@ -107,18 +107,6 @@ class Worker:
                 data = data[os.write(self._out, data) :]
         except BrokenPipeError:
             self._heard = False
-
-    def _read(self, size: int) -> bytes:
-        """Read exactly `size` bytes, or fewer at the end of the input."""
-        data = os.read(self._in, size)
-        if len(data) == size or not data:
-            return data
-        parts = [data]
-        missing = size - len(data)
-        while missing and (data := os.read(self._in, missing)):
-            parts.append(data)
-            missing -= len(data)
-        return b"".join(parts)
 
 
 def main(arguments: list[str]) -> None:
