@@ -7,7 +7,6 @@ except of this file, and the record says so with the flag `capture_parse_error`.
 
 import base64
 import re
-from collections.abc import Iterable
 from functools import lru_cache
 from typing import Any
 
@@ -16,20 +15,17 @@ import msgspec
 from pipeline.adapter import adapter_fields
 from pipeline.answer import Answer, read_answer
 from pipeline.bodies import BodyError, decode
-from pipeline.dialects.quirks import REQUEST_ID_HEADERS, RETRY_COUNT_HEADERS, SESSION_ID_HEADERS
-from pipeline.exchange import Headers, RawExchange
+from pipeline.exchange import RawExchange
 from pipeline.flags import is_lossy
+from pipeline.headers import client_note, http_note, joined, trace_note
 from pipeline.line import encode
 from pipeline.outcome import Facts, Outcome, judge
 from pipeline.provider_error import FIRST_ERROR_STATUS
 from pipeline.record import (
-    ClientNote,
     CorrelationNote,
     ErrorNote,
-    HttpNote,
     ModelCallRecord,
     ServerNote,
-    TraceNote,
     Usage,
 )
 from pipeline.request import Request, read_request
@@ -43,16 +39,6 @@ __all__ = ["encode", "process", "process_raw"]
 _ATTEMPT = re.compile(r"\d+-\d+(?:-a(\d{1,9}))?", re.ASCII)
 """The rollout ids whose grammar names an attempt: task, rollout, and `-a<n>` from the second attempt on."""
 
-_RETRIES = re.compile(r"[0-9]{1,9}")
-
-_SESSION_IDS = tuple(name.encode() for name in SESSION_ID_HEADERS)
-
-_TRACE = re.compile(
-    r"(?!ff)(?:00(?=.{53}$)|[0-9a-f]{2}(?<!00))-((?!0{32})[0-9a-f]{32})-((?!0{16})[0-9a-f]{16})-([0-9a-f]{2})(?:-.*)?",
-    re.ASCII,
-)
-"""W3C Trace Context, version 00 and those to come: ids of zeros and version ff are invalid."""
-
 
 def process(exchange: RawExchange, server: ServerIdentity, labels: dict[str, str]) -> ModelCallRecord:
     """Return the record of an exchange; `labels` are the server's own."""
@@ -63,7 +49,7 @@ def process(exchange: RawExchange, server: ServerIdentity, labels: dict[str, str
 
 
 def _process(exchange: RawExchange, server: ServerIdentity, labels: dict[str, str]) -> ModelCallRecord:
-    asked, told = _headers(exchange.request_headers), _headers(exchange.response_headers)
+    asked, told = joined(exchange.request_headers), joined(exchange.response_headers)
     request = read_request(exchange, asked.get("content-encoding"))
     answer = read_answer(exchange, told.get("content-type"), told.get("content-encoding"))
     usage, bad_usage = normalise(answer.meaning.usage) if answer.meaning.usage else (None, False)
@@ -85,7 +71,7 @@ def process_raw(
     exchange: RawExchange, server: ServerIdentity, labels: dict[str, str], reason: str
 ) -> ModelCallRecord:
     """Return a record that holds the bytes and decodes nothing; `reason` says why."""
-    asked, told = _headers(exchange.request_headers), _headers(exchange.response_headers)
+    asked, told = joined(exchange.request_headers), joined(exchange.response_headers)
     request = Request(None, b"".join(exchange.request_chunks), frozenset())
     answer = Answer("unreadable", b"".join(exchange.response_chunks), frozenset())
     outcome = judge(_facts(exchange, answer), told)
@@ -151,15 +137,6 @@ def _raised(exchange: RawExchange) -> Any:  # noqa: ANN401 - whatever an upstrea
         return body.decode("utf-8", "replace")
 
 
-def _headers(pairs: Headers) -> dict[str, str]:
-    """Return headers as text, repeated ones joined as HTTP allows. Latin-1, the one reading that cannot fail."""
-    joined: dict[str, str] = {}
-    for name, value in pairs:
-        key, text = name.decode("latin-1").lower(), value.decode("latin-1")
-        joined[key] = f"{joined[key]}, {text}" if key in joined else text
-    return joined
-
-
 def _common(
     exchange: RawExchange,
     server: ServerIdentity,
@@ -168,7 +145,7 @@ def _common(
     told: dict[str, str],
 ) -> dict[str, Any]:
     """Return the fields that need no decoding of bodies."""
-    client = _client(asked, exchange.request_headers)
+    client = client_note(asked, exchange.request_headers)
     return {
         "model_call_id": exchange.call_id.hex(),
         "dialect": exchange.dialect,
@@ -187,9 +164,9 @@ def _common(
         "annotations": exchange.annotations,
         **adapter_fields(exchange.annotations),
         "events": exchange.events,
-        "http": _http(exchange, asked, told),
+        "http": http_note(exchange, asked, told),
         "client": client,
-        "trace": _trace(asked.get("traceparent")),
+        "trace": trace_note(asked.get("traceparent")),
     }
 
 
@@ -256,55 +233,3 @@ def _packed(exchange: RawExchange) -> str:
 def _attempt(rollout_id: str | None) -> int | None:
     found = _ATTEMPT.fullmatch(rollout_id) if rollout_id else None
     return None if found is None else int(found[1] or 0)
-
-
-def _first(headers: dict[str, str], names: Iterable[str]) -> str | None:
-    for name in names:
-        if name in headers:
-            return headers[name]
-    return None
-
-
-def _http(exchange: RawExchange, asked: dict[str, str], told: dict[str, str]) -> HttpNote:
-    return HttpNote(
-        method=exchange.method,
-        path=exchange.path,
-        query=exchange.query,
-        request_headers=asked,
-        response_headers=told,
-        request_bytes=exchange.request_bytes,
-        response_bytes=exchange.response_bytes,
-        request_content_encoding=asked.get("content-encoding"),
-        content_encoding=told.get("content-encoding"),
-        request_sha256=_hex(exchange.request_sha256),
-        response_sha256=_hex(exchange.response_sha256),
-    )
-
-
-def _hex(digest: bytes | None) -> str | None:
-    return None if digest is None else digest.hex()
-
-
-def _session(pairs: Headers) -> str | None:
-    """Return the client's session, of the first listed header that names any; one that names several names none."""
-    named = [(key.lower(), value.strip()) for key, value in pairs if key.lower() in _SESSION_IDS]
-    for name in _SESSION_IDS if named else ():
-        values = {value for key, value in named if key == name and value}
-        if values:
-            return values.pop().decode("latin-1") if len(values) == 1 else None
-    return None
-
-
-def _client(asked: dict[str, str], pairs: Headers) -> ClientNote:
-    retries = _first(asked, RETRY_COUNT_HEADERS)
-    return ClientNote(
-        retry_count=int(retries) if retries and _RETRIES.fullmatch(retries) else None,
-        request_id=_first(asked, REQUEST_ID_HEADERS),
-        session_id=None if SESSION_ID_HEADERS.keys().isdisjoint(asked) else _session(pairs),
-        user_agent=asked.get("user-agent"),
-    )
-
-
-def _trace(header: str | None) -> TraceNote | None:
-    found = _TRACE.fullmatch(header.strip()) if header else None
-    return TraceNote(trace_id=found[1], parent_span_id=found[2], flags=found[3]) if found else None
