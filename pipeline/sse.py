@@ -30,7 +30,8 @@ _LINE_ENDS = {0: b"\n", 1: b"\n", 2: b"\r\n"}
 """Kinds of line ends seen so far, as bits (LF 1, CRLF 2, CR 4), to the one line end that all lines have."""
 
 _LOOK_BACK = 3
-"""The longest part of an event's end (CR LF CR LF) that a chunk can leave without completing it, in bytes."""
+"""The longest part of an event's end (CR LF CR LF) that a chunk can leave without completing it, in bytes. It is
+searched again whatever line ends the stream kept to so far, since the next chunk may be the first to mix them."""
 
 _SILENT_FIELDS = frozenset({b"id", b"retry"})
 
@@ -100,11 +101,12 @@ class EventParser:
         empty_line = line_end * 2
         gap = len(empty_line)
         if self._buffer.find(empty_line, self._searched) < 0:
-            self._searched = max(0, len(self._buffer) - gap + 1)
+            self._searched = max(0, len(self._buffer) - _LOOK_BACK)
             return []
         blocks = bytes(self._buffer).split(empty_line)
         self._buffer = bytearray(blocks.pop())
-        self._searched = max(0, len(self._buffer) - gap + 1)
+        self._fresh = self._fresh and blocks[0].startswith(BYTE_ORDER_MARK)
+        self._searched = max(0, len(self._buffer) - _LOOK_BACK)
         events: list[Event] = []
         offset = self._offset
         for block in blocks:

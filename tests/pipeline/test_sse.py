@@ -20,6 +20,8 @@ STREAMS = {
     ),
     "lone CR": (b'data: {"a":1,\rdata: "b":2}\r\rdata: [DONE]\r\r', [b'{"a":1,\n"b":2}', b"[DONE]"]),
     "line ends mixed": (b"data: 1\r\n\ndata: 2\n\r\ndata: 3\r\r\ndata: 4\n\n", [b"1", b"2", b"3", b"4"]),
+    "the first CRLF ends an event": (b"data: 1\n\r\ndata: 2\n\r\n", [b"1", b"2"]),
+    "the first CR ends an event": (b"data: 1\r\n\rdata: 2\n\r", [b"1", b"2"]),
     "separators that only Unicode knows": (
         "data: a\u2028b\u0085c\x0bd\x1ce\n\n".encode(),
         ["a\u2028b\u0085c\x0bd\x1ce".encode()],
@@ -30,6 +32,7 @@ STREAMS = {
     "comments and empty lines": (b": hello\n\n\n\n:\n\ndata: 1\n: in between\n\n\n", [b"1"]),
     "id and retry": (b"id: 7\nretry: 10\n\nid: 8\ndata: 1\n\n", [b"1"]),
     "byte order mark": (b"\xef\xbb\xbfdata: 1\n\ndata: \xef\xbb\xbf\n\n", [b"1", b"\xef\xbb\xbf"]),
+    "byte order mark behind the start": (b"data: 1\n\n\xef\xbb\xbfdata: 2\n\n", [b"1", None]),
     "last event unterminated": (b"data: 1\n\ndata: 2\n", [b"1", b"2"]),
     "last event without even a line end": (b"data: 1\n\ndata: 2", [b"1", b"2"]),
 }
