@@ -21,7 +21,7 @@ from pipeline.bodies import (
     may_be_deep,
     strict_decode,
 )
-from pipeline.codings import CodingError, undo_some
+from pipeline.codings import CodingError, codings_of, undo_some
 from pipeline.dialects import DIALECTS, Meaning, Reassembler
 from pipeline.exchange import RawExchange
 from pipeline.sse import BYTE_ORDER_MARK, Event, EventParser
@@ -64,7 +64,7 @@ def read_answer(exchange: RawExchange, content_type: str | None, coding: str | N
     chunks: list[bytes] = list(exchange.response_chunks)
     if exchange.response_sha256 is not None:
         flags.add("response_body_cut")
-    if coding:
+    if coding and codings_of(coding):
         try:
             chunks = undo_some(chunks, coding)
             flags.add("response_encoded")

@@ -5,6 +5,7 @@ imported at first use. What a coding expands to is bounded, so a small body cann
 in the middle of its coding gives what could be read: a stream whose client left is the usual case.
 """
 
+import re
 import zlib
 from collections.abc import Callable, Sequence
 from importlib import import_module
@@ -31,7 +32,10 @@ class _Codec(Protocol):
 
 
 class _Inflate:
-    """gzip, also of several members, and deflate. What follows the end of the data is passed over."""
+    """gzip, also of several members, and deflate. What follows the end of the data is passed over.
+
+    A member may fill the limit to the byte; zlib would take the rest of it, 0, for no limit at all.
+    """
 
     def __init__(self, window_bits: int) -> None:
         self._codec = zlib.decompressobj(window_bits)
@@ -44,10 +48,10 @@ class _Inflate:
             if self._codec.eof and not (data := self._next_member(data)):
                 break
             piece = self._codec.decompress(data, limit)
-            if self._codec.unconsumed_tail:
+            limit -= len(piece)
+            if self._codec.unconsumed_tail or limit <= 0:
                 raise CodingError("expands beyond the bound")
             out.append(piece)
-            limit -= len(piece)
             data = self._codec.unused_data if self._codec.eof else b""
         return b"".join(out)
 
@@ -107,10 +111,36 @@ def _brotli(_start: bytes) -> _Codec:
     return _Sliced(brotli.Decompressor().process, 16, brotli.error)
 
 
+class _Frames:
+    """zstd, of one frame or several (RFC 8878, section 3.1). What follows the last one is passed over."""
+
+    def __init__(self, zstandard: Any) -> None:  # noqa: ANN401 - an optional package, which need not have types
+        self._fresh = zstandard.ZstdDecompressor().decompressobj
+        self._codec = self._fresh()
+        self._behind = b""
+
+    def __call__(self, data: bytes) -> bytes:
+        out: list[bytes] = []
+        while data:
+            if self._codec.eof:
+                data = self._behind + data
+                if not _FRAME_MAGIC.match(data):
+                    self._behind = data[:4]
+                    break
+                self._codec, self._behind = self._fresh(), b""
+            out.append(self._codec.decompress(data))
+            data = self._codec.unused_data if self._codec.eof else b""
+        return b"".join(out)
+
+
+_FRAME_MAGIC = re.compile(rb"\x28\xb5\x2f\xfd|[\x50-\x5f]\x2a\x4d\x18")
+"""What a frame starts with; the second is one to be skipped."""
+
+
 def _zstandard(_start: bytes) -> _Codec:
     """Make a zstd codec. One block of four bytes may expand to 128 KiB (RFC 8878)."""
     zstandard = _package("zstandard")
-    return _Sliced(zstandard.ZstdDecompressor().decompressobj().decompress, 256, zstandard.ZstdError)
+    return _Sliced(_Frames(zstandard), 256, zstandard.ZstdError)
 
 
 CODINGS: dict[str, Callable[[bytes], _Codec]] = {
@@ -123,12 +153,27 @@ CODINGS: dict[str, Callable[[bytes], _Codec]] = {
 """Coding name, lower case, to what makes a fresh codec for a body that starts with these bytes."""
 
 
+_NO_CODINGS = frozenset({"", "identity", "none", "utf-8"})
+"""Names under which a body is not encoded. `none` is a known trick to keep servers from compressing event streams,
+`utf-8` a confusion with the charset; clients read such bodies as they are."""
+
+MAX_CODINGS = 5
+"""Each coding costs a whole pass over the body, so a header that repeats one must not name any number of them."""
+
+
+def codings_of(header: str) -> list[str]:
+    """Return the codings that a `content-encoding` header names, in lower case and in order."""
+    return [name for part in header.lower().split(",") if (name := part.strip()) not in _NO_CODINGS]
+
+
 def undo(chunks: Sequence[bytes], header: str) -> list[bytes]:
     """Undo the codings that a `content-encoding` header names, last one first; as many chunks as came in.
 
     Raises CodingError where one of them cannot be undone.
     """
-    names = [name for part in header.lower().split(",") if (name := part.strip()) not in {"", "identity"}]
+    names = codings_of(header)
+    if len(names) > MAX_CODINGS:
+        raise CodingError("more codings than anybody means")
     pieces = list(chunks)
     for name in reversed(names):
         if name not in CODINGS:

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from pipeline.bodies import BodyError, decode, embed, heal
-from pipeline.codings import CodingError, undo_some
+from pipeline.codings import CodingError, codings_of, undo_some
 from pipeline.exchange import RawExchange
 
 SAMPLING = (
@@ -148,7 +148,7 @@ def read_request(exchange: RawExchange, coding: str | None) -> Request:
     chunks: list[bytes] = list(exchange.request_chunks)
     if exchange.request_sha256 is not None:
         flags.add("request_body_cut")
-    if coding:
+    if coding and codings_of(coding):
         try:
             chunks = undo_some(chunks, coding)
             flags.add("request_encoded")

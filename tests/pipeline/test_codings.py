@@ -1,12 +1,14 @@
 import sys
+import tracemalloc
 import zlib
 from importlib import import_module
 from importlib.util import find_spec
 
 import pytest
 
+from pipeline.codings import CODINGS as CODECS
 from pipeline.codings import DECODED_MAX_BYTES, CodingError, undo
-from tests.exchanges import cuts, record, zipped
+from tests.exchanges import JSON_BODY, cuts, record, zipped
 from tests.skips import SKIPS
 
 GZIP_BODY = b'{"model":"m","input":"hi"}'
@@ -18,6 +20,8 @@ CODINGS = {
     "Deflate": zlib.compress(GZIP_BODY)[2:-4],
     "gzip, deflate": zlib.compress(zipped(GZIP_BODY)),
     "identity": GZIP_BODY,
+    "None": GZIP_BODY,
+    "utf-8, , gzip": zipped(GZIP_BODY),
 }
 
 
@@ -37,12 +41,25 @@ def test_codings_are_undone_chunk_by_chunk(coding: str) -> None:
         ("gzip", b"no gzip"),
         ("deflate", b"\xff\xff"),
         ("gzip", zipped(bytes(DECODED_MAX_BYTES + 1))),
+        (", ".join(["gzip"] * 6), b""),
     ],
 )
 def test_codings_that_cannot_be_undone_are_told(coding: str, body: bytes) -> None:
     """Unknown and damaged codings and bombs raise CodingError, within the bound."""
     with pytest.raises(CodingError):
         undo([body], coding)
+
+
+def test_a_member_that_fills_the_bound_to_the_byte_lifts_no_bound() -> None:
+    """Behind a member of just the bytes that are still allowed, one that expands further is not expanded."""
+    body = zipped(bytes(1000)) + zipped(bytes(8 << 20))
+    inflate = CODECS["gzip"](b"")
+    tracemalloc.start()
+    with pytest.raises(CodingError):
+        inflate(body, 1000)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 1 << 20
 
 
 def test_what_follows_the_last_gzip_member_is_passed_over() -> None:
@@ -57,6 +74,21 @@ def test_a_body_cut_inside_its_coding_gives_what_came() -> None:
     got = b"".join(undo([zipped(body)[:-3000]], "gzip"))
     assert body.startswith(got)
     assert len(got) > 1000
+
+
+@pytest.mark.parametrize("name", ["identity", "none", "utf-8"])
+def test_a_body_that_is_not_encoded_is_not_flagged_as_such(name: str) -> None:
+    """Headers that name no coding change nothing, on either side."""
+    headers = (*JSON_BODY, (b"content-encoding", name.encode()))
+    fields = record(
+        "chat",
+        b'{"choices":[]}',
+        response_headers=headers,
+        request_chunks=(GZIP_BODY,),
+        request_headers=headers,
+    )
+    assert (fields["model_requested"], fields["response"]) == ("m", {"choices": []})
+    assert fields["flags"] == []
 
 
 def test_a_coded_request_is_read_and_one_that_cannot_be_is_kept() -> None:
@@ -93,6 +125,17 @@ def test_optional_codings_are_undone_within_the_bound(coding: str) -> None:
     for body in (bomb, b"\xff" * 50):
         with pytest.raises(CodingError):
             undo([body], coding)
+
+
+def test_several_zstd_frames_are_one_body() -> None:
+    """Frames follow each other, frames to be skipped among them, and what is no frame is passed over."""
+    if find_spec("zstandard") is None:
+        pytest.skip(SKIPS["coding-absent"])
+    compress = import_module("zstandard").compress
+    skipped = b"\x50\x2a\x4d\x18\x03\0\0\0abc"
+    frames = skipped + compress(GZIP_BODY[:5]) + skipped + compress(GZIP_BODY[5:])
+    for chunks in (*cuts(frames), *cuts(frames + b"\x28\xb5trailing" * 3)):
+        assert b"".join(undo(chunks, "zstd")) == GZIP_BODY
 
 
 @pytest.mark.parametrize("coding", COMPRESSORS)
