@@ -14,7 +14,9 @@ CODES: dict[str, str] = {
     "rate_limited": "rate_limit",
     "rate_limit": "rate_limit",
     "too_many_requests": "rate_limit",
-    "tokens_limit_reached": "rate_limit",
+    "too_many_requests_error": "rate_limit",
+    "request_limit_exceeded": "rate_limit",
+    "model_rate_limit": "rate_limit",
     "resource_exhausted": "rate_limit",
     "throttling": "rate_limit",
     "authentication_error": "auth",
@@ -40,6 +42,7 @@ CODES: dict[str, str] = {
     "invalid_argument": "client_error",
     "request_too_large": "client_error",
     "tool_use_failed": "client_error",
+    "string_above_max_length": "client_error",
     "bad_request_error": "client_error",
     "validation": "client_error",
     "api_error": "upstream_error",
@@ -58,7 +61,8 @@ KINDS: dict[str, str] = {
     "model_context_window_exceeded": "context_length",
     "prompt_too_long": "context_length",
     "exceed_context_size_error": "context_length",
-    "string_above_max_length": "context_length",
+    "tokens_limit_reached": "context_length",
+    "model_max_prompt_tokens_exceeded": "context_length",
     "insufficient_quota": "quota",
     "insufficient_balance": "quota",
     "insufficient_credits": "quota",
@@ -67,6 +71,10 @@ KINDS: dict[str, str] = {
     "exceeded_current_quota_error": "quota",
     "billing_hard_limit_reached": "quota",
     "billing_not_active": "quota",
+    "usage_limit_reached": "quota",
+    "credit_limit": "quota",
+    "budget_exceeded": "quota",
+    "arrearage": "quota",
     "content_filter": "content_filter",
     "content_policy_violation": "content_filter",
     "responsible_aipolicy_violation": "content_filter",
@@ -118,28 +126,38 @@ PHRASES: dict[str, re.Pattern[str]] = {
         r"|longer than the (model|maximum)|reduce the length of the (messages|prompt|input)"
         r"|(input|prompt) token count[^.]{0,40}exceed|exceeded model token limit"
         r"|`inputs` tokens \+ `max_new_tokens` must be|range of input length should be"
-        r"|`?inputs`? must have less than \d+ tokens|tokens? in request more than max",
+        r"|`?inputs`? must have less than \d+ tokens|tokens? in request more than max"
+        r"|(prompt|input)( length)?( \d+)? exceeds (the )?max|prompt length[^.]{0,40} exceed"
+        r"|tokens in the prompt cannot exceed|number of input tokens[^.]{0,40} exceed|context( the)? overflow"
+        r"|context_?window_?exceeded|string with maximum length \d{6}|body too large for .{1,60} model",
         re.IGNORECASE,
     ),
     "quota": re.compile(
-        r"exceeded your (current|monthly) (quota|spend)|insufficient (quota|balance|credit|funds)"
+        r"exceeded your (current|monthly) (quota|spend)(?!.* retry in \d)|insufficient (quota|balance|credit|funds)"
         r"|credit balance is too low|billing hard limit|(requires more|out of|not enough) credits"
-        r"|account balance|payment required|quota (exceeded|has been exceeded) for (the|your) (month|plan)",
-        re.IGNORECASE,
+        r"|account balance|payment required|quota (exceeded|has been exceeded) for (the|your) (month|plan)"
+        r"|used all available credits|(reach|exceed|hit)\w*[^.]{0,50} (spending|spend|usage) limits?(?!.*per minute)"
+        r"|credit limit exceeded|budget has been exceeded",
+        re.IGNORECASE | re.DOTALL,
     ),
     "content_filter": re.compile(
         r"content (management|usage) policy|content.(policy|filter\w*)|flagged (as|for|by)"
         r"|safety (system|filter|policy)|prohibited content|usage polic(y|ies)|inappropriate content"
-        r"|blocked (by|due to) (our |the )?(safety|guardrail|polic)",
+        r"|blocked (by|due to) (our |the )?(safety|guardrail|polic)|content exists risk",
         re.IGNORECASE,
     ),
     "overload": re.compile(
-        r"overload|at capacity|server is (too )?busy|no capacity|temporarily unavailable|try again later due to"
-        r"|(experiencing|under) (high|heavy) (demand|load|traffic)|loading model|is currently loading",
+        r"overload|at capacity|server( is)?( too)? busy|no capacity|capacity exceeded"
+        r"|temporarily unavailable|try again later due to|(experiencing|under) (high|heavy) (demand|load|traffic)"
+        r"|loading model|is currently loading",
         re.IGNORECASE,
     ),
 }
-"""Kind to the phrases of it, in the order in which they are looked for."""
+"""Kind to the phrases of it, in the order in which they are looked for. A quota that says when to retry is a rate."""
+
+OUTPUT_LIMIT = re.compile(r"max_(\w+_)?tokens", re.IGNORECASE)
+PROMPT = re.compile(r"input|prompt|message", re.IGNORECASE)
+"""A text that names the limit of the output, and nothing that goes in, is about a parameter: no overflow."""
 
 PERMANENT = frozenset({"quota", "content_filter", "context_length"})
 """Kinds that no retry cures, whatever their category."""

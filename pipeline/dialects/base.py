@@ -218,8 +218,8 @@ def follow(value: Any, path: Sequence[str | int]) -> Any:  # noqa: ANN401 - any 
 
 def own_error(response: Json) -> Any:  # noqa: ANN401 - whatever the provider put there
     """Return the error that an object says it is or holds, in whatever shape; null where it is none."""
-    if response.get("error"):
-        return response["error"]
+    if error := told_error(response):
+        return error
     if response.get("object") == "error" or response.get("type") == "error":
         return response
     for member, (code, message) in ERROR_MEMBERS.items():
@@ -229,13 +229,23 @@ def own_error(response: Json) -> Any:  # noqa: ANN401 - whatever the provider pu
     return None
 
 
+def told_error(data: Json) -> Any:  # noqa: ANN401 - whatever the provider put there
+    """Return the member `error`; one that is no more than text with the members beside it that belong to it."""
+    error = data.get("error")
+    beside = _BESIDE_TEXT.intersection(data) if isinstance(error, str) else None
+    return {"error": error, **{key: data[key] for key in beside}} if error and beside else error
+
+
+_BESIDE_TEXT = frozenset({"code", "error_type", "error_code", "status_code", "statusCode", "message"})
+
+
 def event_error(kind: str, data: Json) -> Any:  # noqa: ANN401 - whatever the provider put there
     """Return the error that an event of a typed dialect is, null if it is none: by its type, its member, or neither.
 
     Frameworks write what they raise as an object without a type, that says no more than `detail` or `message`.
     """
     if kind == "error" or data.get("error"):
-        return data.get("error") or {key: item for key, item in data.items() if key != "type"}
+        return told_error(data) or {key: item for key, item in data.items() if key != "type"}
     return data if not kind and (data.get("detail") or data.get("message")) else None
 
 

@@ -18,6 +18,7 @@ from pipeline.dialects.base import (
     event_error,
     is_reason,
     report,
+    told_error,
 )
 from pipeline.dialects.completion import thoughts
 from pipeline.dialects.merge import merge_member, merge_text
@@ -93,7 +94,7 @@ class ChatReassembler(Reassembler):
         """Keep what a chunk says beside its choices; chunks that repeat the one before need not come here."""
         self._last = chunk
         if chunk.get("error") or name == "error" or chunk.get("object") == "error":
-            self._error = self._error or chunk.get("error") or chunk
+            self._error = self._error or told_error(chunk) or chunk
         top = self._top
         for key, value in chunk.items():
             if key in _NOT_KEPT:
