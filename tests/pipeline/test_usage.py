@@ -33,6 +33,7 @@ SHAPES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
         {"input_tokens": 3, "cache_read_tokens": 5},
     ),
     "a whole number written as a real": ({"prompt_tokens": 12.0}, {"input_tokens": 12}),
+    "only what was billed": ({"billed_units": {"input_tokens": 5}}, {"input_tokens": 5}),
     "nothing": ({}, {}),
 }
 

@@ -256,6 +256,28 @@ SHAPES: dict[str, Shape] = {
             "total_tokens": 10,
         },
     ),
+    "Cohere API reference, chat v2: what was billed beside what was read": (
+        {
+            "billed_units": {"input_tokens": 5, "output_tokens": 4},
+            "tokens": {"input_tokens": 71, "output_tokens": 6},
+            "cached_tokens": 64,
+        },
+        {"input_tokens": 71, "input_tokens_uncached": 7, "cache_read_tokens": 64, "output_tokens": 6},
+    ),
+    "OpenAI API reference, realtime: details in the singular": (
+        {
+            "input_tokens": 127,
+            "input_token_details": {"cached_tokens": 64, "audio_tokens": 8},
+            "output_token_details": {"audio_tokens": 118},
+        },
+        {
+            "input_tokens": 127,
+            "input_tokens_uncached": 63,
+            "cache_read_tokens": 64,
+            "input_audio_tokens": 8,
+            "output_audio_tokens": 118,
+        },
+    ),
     "Perplexity API reference: searches": (
         {"prompt_tokens": 8, "completion_tokens": 9, "total_tokens": 17, "num_search_queries": 2},
         {
