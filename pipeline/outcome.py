@@ -15,7 +15,7 @@ from pipeline.adapter import local_overflow
 from pipeline.error_codes import PERMANENT
 from pipeline.exchange import RawExchange
 from pipeline.provider_error import FIRST_ERROR_STATUS, ProviderError, classify_status, read_error
-from pipeline.record import ErrorNote
+from pipeline.record import OVERFLOW, ErrorNote
 
 FIRST_REDIRECT = 300
 
@@ -68,17 +68,20 @@ def _always(category: str | None) -> Callable[[Facts, ProviderError], str | None
 def _provider_category(facts: Facts, error: ProviderError) -> str | None:
     """By the provider's code, unless the HTTP status already is one; overflow is told apart in any case."""
     status = classify_status(facts.status)
-    if error.category == "context_length_exceeded" or status is None:
+    if error.category == OVERFLOW or status is None:
         return error.category or "upstream_error"
     return status
 
 
-def _exception_category(facts: Facts, _error: ProviderError) -> str:
+def _exception_category(facts: Facts, error: ProviderError) -> str:
+    """By the status that the exception carries, then by the error in it, then by its name; overflow in any case."""
+    if error.category == OVERFLOW:
+        return OVERFLOW
     failure = facts.exchange.failure
     name = failure.type.lower() if failure else ""
     by_status = classify_status(failure.status_code) if failure and failure.status_code else None
     by_name = next((category for part, category in _EXCEPTIONS if part in name.rpartition(".")[2]), None)
-    return by_status or by_name or "exception"
+    return by_status or error.category or by_name or "exception"
 
 
 _EXCEPTIONS = (("timeout", "timeout"), ("conn", "connection"), ("cancel", "cancelled"))

@@ -191,6 +191,36 @@ def test_exceptions(name: str) -> None:
     assert (fields["error_category"], fields["status_code"]) == ("rate_limit", None)
 
 
+CARRIED: dict[tuple[int | None, bytes], tuple[str, str | None, bool | None]] = {
+    (400, b'{"error":{"code":"context_length_exceeded"}}'): (
+        "context_length_exceeded",
+        "context_length",
+        False,
+    ),
+    (None, b"prompt is too long: 9 tokens > 8 maximum"): ("context_length_exceeded", "context_length", False),
+    (500, b'{"error":{"code":"rate_limit_exceeded"}}'): ("upstream_error", None, True),
+    (None, b'{"error":{"code":"rate_limit_exceeded"}}'): ("rate_limit", None, True),
+    (None, b'{"error":{"type":"overloaded_error"}}'): ("upstream_error", "overload", True),
+    (None, b'{"error":{"code":"never heard of"}}'): ("exception", None, None),
+}
+"""Status and body that an exception carried, to category, kind and whether to try again."""
+
+
+@pytest.mark.parametrize("carried", CARRIED)
+@pytest.mark.parametrize("body", [b"", PART])
+def test_errors_inside_exceptions_end_as_those_that_were_sent(
+    carried: tuple[int | None, bytes], body: bytes
+) -> None:
+    """An upstream's error that the application raised has the category that it would have had on the wire."""
+    status, said = carried
+    failure = Failure("client.Error", "text", "app", status, said)
+    error = record("chat", body, **{**BARE, "status_code": 200 if body else None, "failure": failure})[
+        "error"
+    ]
+    assert (error["category"], error["kind"], error["retryable"]) == CARRIED[carried]
+    assert error["source"] == "app"
+
+
 @pytest.mark.parametrize(
     ("headers", "wait", "retryable"),
     [
