@@ -58,7 +58,7 @@ def _process(exchange: RawExchange, server: ServerIdentity, labels: dict[str, st
     fields |= _meaning(request, answer, usage)
     fields |= _outcome(judge(_facts(exchange, answer), told))
     if answer.kind == "events":
-        fields["response_chunks"] = _packed(exchange)
+        fields["response_chunks"] = _packed(exchange, answer.times)
     if exchange.failure:
         fields |= _never_sent(exchange)
     if flags := _flags(exchange, request, answer, bad_usage=bad_usage):
@@ -225,8 +225,8 @@ def _meaning(request: Request, answer: Answer, usage: Usage | None) -> dict[str,
     }
 
 
-def _packed(exchange: RawExchange) -> str:
-    return pack_chunks([len(chunk) for chunk in exchange.response_chunks], exchange.response_times_ns)
+def _packed(exchange: RawExchange, times: TokenTimes | None) -> str:
+    return pack_chunks(times.sizes if times else (), exchange.response_times_ns)
 
 
 @lru_cache(maxsize=1024)

@@ -33,8 +33,9 @@ class TokenTimes:
     """Collects when events, tokens and reasoning arrived. `chunks` are those of the decoded body."""
 
     def __init__(self, chunks: Sequence[bytes], times_ns: Sequence[int]) -> None:
+        self.sizes = list(map(len, chunks))
         self._arrivals: Iterator[tuple[float, int | None]] = zip(
-            accumulate(map(len, chunks)), times_ns, strict=False
+            accumulate(self.sizes), times_ns, strict=False
         )
         self._chunk_end, self._now = next(self._arrivals, _NEVER)
         self.events = 0
@@ -69,18 +70,25 @@ _NEVER: tuple[float, int | None] = (float("inf"), None)
 
 
 def arrivals_ns(exchange: RawExchange) -> tuple[int | None, int | None]:
-    """Return when the first body chunk that is not empty arrived, and the first that is more than an SSE comment."""
-    first = None
+    """Return when the first body chunk that is not empty arrived, and the first that is more than a keep-alive.
+
+    Keep-alives are SSE comments, which a chunk may leave open for the next one, and lines without anything in them.
+    """
+    first, comment = None, b""
     for chunk, time_ns in zip(exchange.response_chunks, exchange.response_times_ns, strict=False):
-        if chunk:
-            first = time_ns if first is None else first
-            if not (chunk.startswith(b":") and _is_comment(chunk)):
-                return first, time_ns
+        if chunk and first is None:
+            first = time_ns
+        if chunk and not (comment or chunk.startswith(_QUIET)):
+            return first, time_ns
+        lines = (comment + chunk).splitlines()
+        if any(line.strip() and not line.startswith(b":") for line in lines):
+            return first, time_ns
+        comment = b":" if lines and lines[-1].startswith(b":") and not chunk.endswith((b"\r", b"\n")) else b""
     return first, None
 
 
-def _is_comment(chunk: bytes) -> bool:
-    return all(not line or line.startswith(b":") for line in chunk.splitlines())
+_QUIET = (b":", b"\n", b"\r", b" ")
+"""How a chunk starts that may be a keep-alive; any other is not looked into, since it may be large."""
 
 
 def timing(exchange: RawExchange, first_byte_ns: int | None, tokens: TokenTimes | None) -> Timing:

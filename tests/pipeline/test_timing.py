@@ -2,8 +2,9 @@ from itertools import pairwise
 
 import pytest
 
+from pipeline.timing import unpack_chunks
 from tests.answers import CLOSING, DIALECTS, OPENING, Json, text
-from tests.exchanges import delta, events, record
+from tests.exchanges import CHUNK_NS, EVENT_STREAM, delta, events, record, zipped
 
 THOUGHT: dict[str, list[Json]] = {
     "chat": [delta(reasoning_content="hm")],
@@ -97,3 +98,34 @@ def test_quantiles_are_gaps_that_were_there(count: int, median: float, late: flo
     timing = record("chat", chunks, response_times_ns=tuple(stamps))["timing"]
     assert (timing["itl_p50_ms"], timing["itl_p95_ms"]) == (median, late)
     assert timing["itl_max_ms"] == (count - 1) * 10.0
+
+
+FIRST = events(delta(content="a"))
+QUIET: dict[str, tuple[list[bytes], float | None]] = {
+    "a comment": ([b": hello\n\n", FIRST], 20.0),
+    "a comment in three chunks": ([b": he", b"l", b"lo\r", b"\n\r\n", FIRST], 50.0),
+    "empty lines": ([b"\n", b"\r\n", b" \n", FIRST], 40.0),
+    "an empty line and a comment": ([b"\n: hello\n\n", FIRST], 20.0),
+    "a comment and more in one chunk": ([b": hello\n\n" + FIRST], 10.0),
+    "the end of a comment and more in one chunk": ([b": hel", b"lo\n\n" + FIRST], 20.0),
+    "a space before an object": ([b" ", b'{"choices":[]}'], 20.0),
+    "nothing else": ([b": hello\n\n", b"\n"], None),
+}
+
+
+@pytest.mark.parametrize("name", QUIET)
+def test_what_keeps_a_connection_open_is_no_first_answer(name: str) -> None:
+    """Comments and empty lines, however they are cut, do not count as the first chunk; they are the first byte."""
+    chunks, expected = QUIET[name]
+    fields = record("chat", chunks)
+    assert fields["latency_ttft_ms"] == expected
+    assert fields["timing"]["first_byte_ms"] == 10.0
+
+
+def test_chunks_of_an_encoded_stream_are_packed_as_they_were_decoded() -> None:
+    """Sizes are of the bytes that are kept, so that they cut the stream where its chunks were."""
+    pieces = [events(delta(content="a" * 500)), events(delta("stop"), done=True)]
+    headers = (*EVENT_STREAM, (b"content-encoding", b"gzip"))
+    fields = record("chat", list(map(zipped, pieces)), response_headers=headers)
+    packed = unpack_chunks(fields["response_chunks"])
+    assert packed == [(len(piece), CHUNK_NS * (at + 1)) for at, piece in enumerate(pieces)]
