@@ -25,8 +25,18 @@ def encode(record: ModelCallRecord) -> bytes:
             return _ENCODER.encode(record)
         except (msgspec.MsgspecError, TypeError, ValueError, OverflowError, RecursionError):
             pass
-    fields = {name: _plain(getattr(record, name), MAX_DEPTH) for name in record.__struct_fields__}
-    return json.dumps(fields, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
+    members = (
+        b'"%s":%s' % (name.encode(), _text(getattr(record, name))) for name in record.__struct_fields__
+    )
+    return b"{%s}" % b",".join(members)
+
+
+def _text(value: Any) -> bytes:  # noqa: ANN401 - whatever the record holds
+    """Return one field's JSON text; bodies that are embedded stay the bytes they are."""
+    if isinstance(value, msgspec.Raw):
+        return bytes(value)
+    plain = _plain(value, MAX_DEPTH)
+    return json.dumps(plain, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
 
 
 def _plain(value: Any, depth: int) -> Any:  # noqa: ANN401, PLR0911 - one return for each kind of value
@@ -39,8 +49,6 @@ def _plain(value: Any, depth: int) -> Any:  # noqa: ANN401, PLR0911 - one return
         return float(value) if math.isfinite(value) else repr(value)
     if isinstance(value, int):
         return int(value)
-    if isinstance(value, msgspec.Raw):
-        return json.loads(bytes(value))
     if isinstance(value, (dict, msgspec.Struct)):
         members = value if isinstance(value, dict) else msgspec.structs.asdict(value)
         return (
