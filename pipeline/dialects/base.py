@@ -191,8 +191,13 @@ def join_pieces(node: Any) -> None:  # noqa: ANN401 - any JSON value
 
 
 def report(target: Json, usage: Any) -> None:  # noqa: ANN401 - whatever the provider put there
-    """Merge a usage report: counts are running totals, so per field the last value that is not null wins."""
+    """Merge a usage report: counts are running totals, so per field the last value that is not null wins.
+
+    What is no report stays as it came until one comes.
+    """
     if not isinstance(usage, dict):
+        if usage is not None:
+            target.setdefault("usage", usage)
         return
     old = target.get("usage")
     merged = target["usage"] = old if isinstance(old, dict) else {}

@@ -78,6 +78,16 @@ def test_an_error_inside_a_regular_event(name: str) -> None:
         assert unstreamed("chat", events({"choices": [choice]})[6:-2])["error"]["code"] == 502
 
 
+@pytest.mark.parametrize("told", [{"error": {"code": 502, "message": "lost"}}, {}])
+def test_an_error_in_another_choice(told: dict[str, Any]) -> None:
+    """22's sibling: with several choices one that failed is an error, whichever it is."""
+    failed = {"id": "c1", "choices": [{"index": 1, "delta": {}, "finish_reason": "error", **told}]}
+    fields = record("chat", events(delta("stop", content="a"), failed, done=True))
+    assert (fields["error_category"], fields["complete"]) == ("upstream_error", False)
+    assert fields["error"]["code"] == (502 if told else None)
+    assert fields["finish"] == "stop"
+
+
 def test_what_is_a_finished_chat() -> None:
     """Case 23 (a) to (e): an end mark or a reason makes it complete, the missing one is told; neither is a cut."""
     begun = events(*OPENING["chat"], text("chat", "x"))

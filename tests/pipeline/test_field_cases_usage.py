@@ -185,3 +185,14 @@ def test_usage_in_other_places() -> None:
     fields = unstreamed("responses", whole("responses", "x", **told))
     assert fields["usage"]["server_tool_calls"] == {"web_search": 3}
     assert fields["response"]["usage"] == told["usage"]
+
+
+@pytest.mark.parametrize("usage", ["x", [], 7])
+def test_what_is_no_report_stays_verbatim(usage: object) -> None:
+    """D: a usage of another type is unknown, and stays in the response as it came until a report comes."""
+    odd = {**delta(content="a"), "usage": usage}
+    fields = record("chat", events(odd, delta("stop"), done=True))
+    assert (fields["usage"], fields["response"]["usage"]) == (None, usage)
+    late = {"id": "c1", "choices": [], "usage": {"prompt_tokens": 5}}
+    fields = record("chat", events(odd, late, {**late, "usage": usage}, delta("stop"), done=True))
+    assert fields["usage"]["input_tokens"] == 5
