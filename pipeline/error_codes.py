@@ -122,7 +122,7 @@ STATUS_KINDS: dict[int, str] = {402: "quota", 529: "overload"}
 PHRASES: dict[str, re.Pattern[str]] = {
     "context_length": re.compile(
         r"(maximum|max) (context|model|prompt|input) length|context (length|window|size)[^.]{0,40}(exceed|limit|full)"
-        r"|exceed\w*[^.]{0,60}context.?(length|window|size|limit)|(prompt|input) is too long"
+        r"|exceed\w{0,3}[^.]{0,60}context.?(length|window|size|limit)|(prompt|input) is too long"
         r"|longer than the (model|maximum)|reduce the length of the (messages|prompt|input)"
         r"|(input|prompt) token count[^.]{0,40}exceed|exceeded model token limit"
         r"|`inputs` tokens \+ `max_new_tokens` must be|range of input length should be"
@@ -136,8 +136,8 @@ PHRASES: dict[str, re.Pattern[str]] = {
         r"exceeded your (current|monthly) (quota|spend)(?!.* retry in \d)|insufficient (quota|balance|credit|funds)"
         r"|credit balance is too low|billing hard limit|(requires more|out of|not enough) credits"
         r"|account balance|payment required|quota (exceeded|has been exceeded) for (the|your) (month|plan)"
-        r"|used all available credits|(reach|exceed|hit)\w*[^.]{0,50} (spending|spend|usage) limits?(?!.*per minute)"
-        r"|credit limit exceeded|budget has been exceeded",
+        r"|used all available credits|(reach|exceed|hit)\w{0,3}[^.]{0,50} (spending|spend|usage) limits?"
+        r"(?!.*per minute)|credit limit exceeded|budget has been exceeded",
         re.IGNORECASE | re.DOTALL,
     ),
     "content_filter": re.compile(
@@ -155,7 +155,7 @@ PHRASES: dict[str, re.Pattern[str]] = {
 }
 """Kind to the phrases of it, in the order in which they are looked for. A quota that says when to retry is a rate."""
 
-OUTPUT_LIMIT = re.compile(r"max_(\w+_)?tokens", re.IGNORECASE)
+OUTPUT_LIMIT = re.compile(r"max_(\w{1,20}_)?tokens", re.IGNORECASE)
 PROMPT = re.compile(r"input|prompt|message", re.IGNORECASE)
 """A text that names the limit of the output, and nothing that goes in, is about a parameter: no overflow."""
 

@@ -1,7 +1,9 @@
 import json
+import re
 
 import pytest
 
+from pipeline.error_codes import PHRASES
 from tests.answers import DIALECTS, OPENING, text, unstreamed
 from tests.exchanges import events, record
 
@@ -120,3 +122,9 @@ def test_where_the_text_may_be() -> None:
         '{"msg":"no"}',
     ):
         assert unstreamed("chat", error.encode(), status_code=422)["error"]["message"] == "no"
+
+
+@pytest.mark.parametrize("kind", PHRASES)
+def test_no_text_makes_phrases_slow(kind: str) -> None:
+    """No repeat without a bound stands before another, where a hostile text would cost the square of its length."""
+    assert re.search(r"[*+]\??\[", PHRASES[kind].pattern) is None
