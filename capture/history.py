@@ -24,7 +24,7 @@ INSTRUCTORS = frozenset({"system", "developer"})
 """Roles of instructions. Those in front of everything else are the conversation's context, not a part of it."""
 
 
-class Item(msgspec.Struct, frozen=True, kw_only=True):
+class Piece(msgspec.Struct, frozen=True, kw_only=True):
     """One piece of a conversation. `content` holds what is not text, as it came, less cache marks."""
 
     type: str
@@ -34,6 +34,11 @@ class Item(msgspec.Struct, frozen=True, kw_only=True):
     call_id: str | None = None
     name: str | None = None
     arguments: Any = None
+
+
+class Item(Piece, frozen=True, kw_only=True):
+    """A piece as it stood in a request or a response, with the provider's own id of it."""
+
     item_id: str | None = None
 
 

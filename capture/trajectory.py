@@ -14,7 +14,7 @@ import msgspec
 from pipeline.record import ModelCallRecord
 
 from .calls import Call, Place
-from .history import CALL, OUTPUT, Item, read_answers, read_asked
+from .history import CALL, OUTPUT, Item, Piece, read_answers, read_asked
 from .lineage import Lineage
 from .steps import StepRecord, completion_order, make_step, path_to, place_steps
 from .tree import ROOT, Node, digest
@@ -23,7 +23,7 @@ Json = dict[str, Any]
 _ItemKey = tuple[str | bytes | None, ...]
 
 
-class TrajectoryItem(msgspec.Struct, frozen=True, kw_only=True):
+class TrajectoryItem(Piece, frozen=True, kw_only=True):
     """One piece of a rollout. `type` is `message`, `reasoning`, `function_call`, `function_call_output` or another.
 
     `source` says on which side of the step it stood; of a response, `choice` says in which choice. `text` is a
@@ -32,13 +32,6 @@ class TrajectoryItem(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     id: str
-    type: str
-    role: str | None = None
-    text: str | None = None
-    content: Any = None
-    call_id: str | None = None
-    name: str | None = None
-    arguments: Any = None
     source: Literal["request", "response"]
     choice: int | None = None
     step_index: int
@@ -91,6 +84,7 @@ class _Account:
         self._answers: list[list[list[Item]]] = []
         self._contexts: dict[bytes, list[Item]] = {}
         self._items: list[TrajectoryItem] = []
+        self._places: list[Place] = []
 
     def add(self, record: ModelCallRecord) -> None:
         """Take in a record, of whose history only what is new is kept."""
@@ -103,7 +97,7 @@ class _Account:
 
     def finish(self) -> Trajectory:
         """Return the account."""
-        places = self._lineage.places()
+        places = self._places = self._lineage.places()
         steps = place_steps(self._steps, places)
         step_of = dict(zip(completion_order(self._steps), steps, strict=True))
         for call in sorted(self._calls, key=lambda call: (call.started_at, call.number)):
@@ -124,14 +118,8 @@ class _Account:
         ]
         self._items.append(
             TrajectoryItem(
+                **{name: getattr(item, name) for name in Piece.__struct_fields__},
                 id=f"item-{len(self._items)}",
-                type=item.type,
-                role=item.role,
-                text=item.text,
-                content=item.content,
-                call_id=item.call_id,
-                name=item.name,
-                arguments=item.arguments,
                 source=source,
                 choice=choice,
                 step_index=step.step_index,
@@ -150,14 +138,21 @@ class _Account:
             yield from self._below(call, ROOT, frozenset(), frozenset())
             return
         parent = self._calls[place.parent]
-        told = [item for items in self._answers[place.parent] for item in items]
-        stop = place.shared
+        stop, lines = place.shared, [parent]
         if place.relation == "compaction":
-            stop = ROOT
-            told += [item for node in self._path(parent.node, ROOT) for item in node.items]
-        yield from self._below(
-            call, stop, frozenset(key for keys in parent.local for key in keys), frozenset(map(_key, told))
-        )
+            stop, lines = ROOT, list(self._line(parent))
+        told = [item for call in lines for items in self._answers[call.number] for item in items]
+        if stop == ROOT:
+            told += [item for call in lines for node in self._path(call.node, ROOT) for item in node.items]
+        made = frozenset(key for call in lines for keys in call.local for key in keys)
+        yield from self._below(call, stop, made, frozenset(map(_key, told)))
+
+    def _line(self, call: Call) -> Iterator[Call]:
+        """Yield a call, and those before it that it names instead of repeating them."""
+        yield call
+        while call.start != ROOT and (before := self._places[call.number].parent) is not None:
+            call = self._calls[before]
+            yield call
 
     def _below(
         self, call: Call, stop: int, made: frozenset[bytes], told: frozenset[_ItemKey]

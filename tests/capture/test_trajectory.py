@@ -238,6 +238,21 @@ def test_history_that_stays_with_the_provider_is_told_through() -> None:
     ]
 
 
+def test_history_that_is_sent_whole_after_all_is_told_no_second_time() -> None:
+    """A client that loses the provider's state repeats everything; only the last output is new."""
+    rollout = Rollout("responses")
+    history = [user("one")]
+    for number in range(3):
+        answer = model("", bash(f"c{number}", f"cmd {number}"))
+        rollout.call(history[-1:], answer, previous_response_id=f"resp-{number - 1}" if number else None)
+        history += [answer, tool(f"c{number}", "out")]
+    rollout.call(history, model("done"))
+    assert [item.call_id or item.text for item in account(rollout).items if item.step_index == 3] == [
+        "c2",
+        "done",
+    ]
+
+
 def test_the_account_holds_the_steps_and_numbers_its_items() -> None:
     """Steps with their notes are beside the items; ids of items count from 0."""
     rollout = Rollout()
