@@ -23,11 +23,15 @@ NOTHING = digest([])
 
 
 class Call(msgspec.Struct, kw_only=True):
-    """What is kept of one record: where its history ends, and what its answers, one a choice, are known by."""
+    """What is kept of one record: where its history ends, and what its answers, one a choice, are known by.
+
+    `tail` is what the answer is known by that the request itself ends with, for the model to go on with it.
+    """
 
     number: int
     node: int
     start: int
+    tail: tuple[bytes, ...]
     known: bool
     context: bytes
     tools: bytes

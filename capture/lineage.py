@@ -35,12 +35,13 @@ class Lineage:
         """Do what `add` does with a request and answers that were read already; return what is kept of it."""
         named = _named(asked)
         start = ROOT if named is None else self.tree.descend(ROOT, [Entry("named", digest(named))])[0]
-        node = self._descend(start, asked)
+        node, tail = self._descend(start, asked)
         made = [made_by(items) for items in answers]
         call = Call(
             number=len(self.calls),
             node=node,
             start=start,
+            tail=tail,
             known=bool(asked.items or named),
             context=digest([[item.role, item.text] for item in asked.context]),
             tools=_tools(record),
@@ -64,15 +65,17 @@ class Lineage:
             self.tree.nodes[node].origin = self._origins.of(text)
         return Placing(self.tree, self.calls).run()
 
-    def _descend(self, start: int, asked: Asked) -> int:
+    def _descend(self, start: int, asked: Asked) -> tuple[int, tuple[bytes, ...]]:
+        """Follow a request down to what it asks; what of an answer it begins itself is no part of that."""
         entries = entries_of(asked.items)
+        tail: list[bytes] = []
         while entries and entries[-1].kind == "model":
-            entries.pop()
+            tail += made_by(entries.pop().items).local
         node, added = self.tree.descend(start, entries)
         for at, entry in added:
             if entry.kind == "user" and self.tree.nodes[at].users <= ORIGIN_USERS:
                 self._begun.append((at, said(entry.items[0].text or "")))
-        return node
+        return node, tuple(tail)
 
     def _learn(self, call: Call, answers: list[list[Item]]) -> None:
         """Remember what later calls may repeat."""

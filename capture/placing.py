@@ -8,46 +8,17 @@ tool (a sub-agent). What fits nothing begins a conversation of its own. A branch
 the one before; everything else opens another.
 """
 
-from collections import defaultdict
 from collections.abc import Iterator
-from typing import NamedTuple
 
 import msgspec
 
 from .calls import NOTHING, Call, Evidence, Place
-from .origins import Source
+from .origins import Repeated
+from .shelves import Found, Shelves, is_over
 from .tree import ROOT, Tree
-
-CLOCK_SLACK_S = 0.05
-"""A client may have an answer, and ask again, before its server has noted that it is done."""
-
-LOOK_BACK = 16
-"""How many calls of equal history are looked at for one whose answer was there in time."""
 
 MODEL_ENTRIES_BACK = 4
 """How far back a rewritten history is looked through for an earlier call's answer."""
-
-
-class Found(NamedTuple):
-    """A call that another may go on from; `choice` is the answer that matched, null if only the history did."""
-
-    call: Call
-    choice: int | None = None
-
-    @property
-    def matched(self) -> bool:
-        """Whether the history goes on with one of the call's answers."""
-        return self.choice is not None
-
-
-class _Shelf:
-    """Calls under one key in the order of their start, with a finger at the first that nothing goes on from."""
-
-    __slots__ = ("calls", "first")
-
-    def __init__(self) -> None:
-        self.calls: list[Call] = []
-        self.first = 0
 
 
 class Placing:
@@ -57,13 +28,8 @@ class Placing:
         self._tree = tree
         self._calls = calls
         self._places: list[Place] = [Place(relation="unknown")] * len(calls)
-        self._taken = bytearray(len(calls))
+        self._shelves = Shelves(len(calls))
         self._repeated = bytearray(len(calls))
-        self._at_node: dict[int, _Shelf] = defaultdict(_Shelf)
-        self._by_answer: dict[tuple[int, bytes], _Shelf] = defaultdict(_Shelf)
-        self._by_exact: dict[bytes, _Shelf] = defaultdict(_Shelf)
-        self._asked: dict[tuple[int, bytes], _Shelf] = defaultdict(_Shelf)
-        self._names: dict[tuple[str, Evidence], Call | None] = {}
         self._spawned: set[tuple[int, str | None]] = set()
         self._branches = 0
 
@@ -71,25 +37,8 @@ class Placing:
         """Return the place of each call, by its number."""
         for call in sorted(self._calls, key=lambda call: (call.started_at, call.number)):
             self._places[call.number] = self._place(call)
-            if call.known:
-                self._register(call)
+            self._shelves.put(call)
         return self._places
-
-    def _register(self, call: Call) -> None:
-        if call.response_id is not None:
-            other = self._names.setdefault((call.response_id, "response_id"), call)
-            if other is None or (other.node, other.local) != (call.node, call.local):
-                self._names[call.response_id, "response_id"] = (
-                    None  # two answers of one name: naming it says nothing
-                )
-        if call.named is not None and call.named[1] == "conversation":
-            self._names[call.named] = call
-        self._at_node[call.node].calls.append(call)
-        self._asked[call.node, call.context].calls.append(call)
-        for key in {key for keys in call.local for key in keys}:
-            self._by_answer[call.node, key].calls.append(call)
-        for key in dict.fromkeys(call.exact):
-            self._by_exact[key].calls.append(call)
 
     def _place(self, call: Call) -> Place:
         if not call.known:
@@ -99,7 +48,7 @@ class Placing:
         if call.named is not None and (place := self._named(call, *call.named)) is not None:
             return place
         found = self._above(call)
-        if found is not None and found.matched and not self._taken[found.call.number]:
+        if found is not None and found.matched and not self._shelves.taken[found.call.number]:
             return self._go_on_from(call, found)
         return self._compaction(call, found) or self._weaker(call, found)
 
@@ -108,7 +57,7 @@ class Placing:
 
         Its history is only what is new, so the user's messages before it are in the offset of its turn.
         """
-        parent = self._names.get((name, evidence))
+        parent = self._shelves.named(name, evidence)
         if parent is not None:
             place = self._go_on(call, parent, evidence, call.start)
             offset = place.offset
@@ -129,13 +78,13 @@ class Placing:
     def _retried(self, call: Call) -> Call | None:
         """Return the call that this one makes again: of the same history and instructions, and not made again yet.
 
-        It failed before this one began; or the client itself counts this one as a later attempt.
+        It failed before this one began; or the client itself counts this one as a later attempt, and nothing goes
+        on from the earlier one's answer, which the client then had.
         """
-        shelf = self._asked.get((call.node, call.context))
-        recent = shelf.calls[: -LOOK_BACK - 1 : -1] if shelf else []
-        candidates = [one for one in recent if not self._repeated[one.number]]
-        failed = (one for one in candidates if one.failed and _answered(one, call))
-        counted = (one for one in candidates if one.retries < call.retries)
+        candidates = [one for one in self._shelves.asked(call) if not self._repeated[one.number]]
+        failed = (one for one in candidates if one.failed and is_over(one, call))
+        unheard = (one for one in candidates if not self._shelves.taken[one.number])
+        counted = (one for one in unheard if one.retries < call.retries)
         return next(failed, None) or next(counted, None)
 
     def _retry(self, earlier: Call, call: Call) -> Place:
@@ -155,8 +104,8 @@ class Placing:
     def _go_on(self, call: Call, parent: Call, evidence: Evidence, shared: int) -> Place:
         """Place a call behind its parent: on the same branch if it is the first to go on from there."""
         before = self._places[parent.number]
-        free = not self._taken[parent.number]
-        self._taken[parent.number] = 1
+        free = not self._shelves.taken[parent.number]
+        self._shelves.taken[parent.number] = 1
         return Place(
             relation="continues" if free else "branch",
             branch=before.branch if free and before.branch is not None else self._open(),
@@ -170,40 +119,14 @@ class Placing:
     def _above(self, call: Call) -> Found | None:
         """Find the call with the longest history that this one's begins with."""
         nodes = self._tree.nodes
+        found = self._shelves.answered(call.node, call.tail, call)
         below, at = call.node, nodes[call.node].parent
-        while at != ROOT:
-            shelf = self._at_node.get(at)
-            if shelf is not None:
-                found = self._answer_at(at, below, call) or self._last_at(shelf, call)
-                if found is not None:
-                    return found
+        while found is None and at != ROOT:
+            made = nodes[below].made
+            found = self._shelves.answered(at, made.local if made else (), call)
+            found = found or self._shelves.last_at(at, call)
             below, at = at, nodes[at].parent
-        return None
-
-    def _answer_at(self, at: int, below: int, call: Call) -> Found | None:
-        made = self._tree.nodes[below].made
-        for key in made.local if made else ():
-            shelf = self._by_answer.get((at, key))
-            answered = self._first_of(shelf, call) if shelf else None
-            if answered is not None:
-                return Found(answered, next(n for n, keys in enumerate(answered.local) if key in keys))
-        return None
-
-    def _first_of(self, shelf: _Shelf, call: Call) -> Call | None:
-        """Return the first call on a shelf that nothing goes on from and that had answered; else the last one."""
-        calls = shelf.calls
-        while shelf.first < len(calls) and self._taken[calls[shelf.first].number]:
-            shelf.first += 1
-        free = calls[shelf.first : shelf.first + LOOK_BACK]
-        open_ones = (one for one in free if not self._taken[one.number] and _answered(one, call))
-        ended = (one for one in reversed(calls[-LOOK_BACK:]) if _answered(one, call))
-        return next(open_ones, None) or next(ended, None)
-
-    def _last_at(self, shelf: _Shelf, call: Call) -> Found | None:
-        """Return the last call of a history that was over in time, one that went well if there is one."""
-        over = [one for one in shelf.calls[-LOOK_BACK:] if _answered(one, call)]
-        best = next((one for one in reversed(over) if not one.failed), over[-1] if over else None)
-        return None if best is None else Found(best)
+        return found
 
     def _compaction(self, call: Call, found: Found | None) -> Place | None:
         """Place a call whose history was rewritten: by an answer it still holds, or by a summary it begins with."""
@@ -211,12 +134,16 @@ class Placing:
         if answer is not None:
             parent, shared = answer
             return self._rewritten(call, parent, "answer", shared)
-        said = [(at, self._calls[one.call]) for at, one in self._sources(call, found) if not one.is_argument]
-        said = [one for one in said if _answered(one[1], call) and self._same_setting(one[1], call)]
+        said = [
+            (at, self._calls[one.source.call])
+            for at, one in self._sources(call, found)
+            if not one.source.is_argument
+        ]
+        said = [one for one in said if is_over(one[1], call) and self._same_setting(one[1], call)]
         if not said:
             return None
         equal = [parent for at, parent in said if (at, parent.local) == (said[0][0], said[0][1].local)]
-        parent = next((one for one in equal if not self._taken[one.number]), equal[0])
+        parent = next((one for one in equal if not self._shelves.taken[one.number]), equal[0])
         return self._rewritten(call, parent, "summary", said[0][0])
 
     def _kept_answer(self, call: Call, found: Found | None) -> tuple[Call, int] | None:
@@ -227,19 +154,17 @@ class Placing:
             path = path[:-1]
         for at in path[:MODEL_ENTRIES_BACK]:
             made = nodes[at].made
-            for key in made.exact if made else ():
-                shelf = self._by_exact.get(key)
-                parent = self._first_of(shelf, call) if shelf else None
-                if parent is not None and parent is not (found.call if found else None):
+            for parent in self._shelves.holding(made.exact if made else (), call):
+                if parent is not (found.call if found else None):
                     return parent, at
         return None
 
-    def _sources(self, call: Call, found: Found | None) -> Iterator[tuple[int, Source]]:
+    def _sources(self, call: Call, found: Found | None) -> Iterator[tuple[int, Repeated]]:
         """Yield what the first messages of a user repeat, but those shared with the call found."""
         stop = ROOT if found is None else found.call.node
         for at in reversed(list(self._tree.up(call.node, stop))):
-            for source in self._tree.nodes[at].origin or ():
-                yield at, source
+            for one in self._tree.nodes[at].origin or ():
+                yield at, one
 
     def _same_setting(self, parent: Call, call: Call) -> bool:
         """Whether two calls are of one agent: the summarising call itself may have instructions of its own."""
@@ -252,7 +177,7 @@ class Placing:
         turn = self._places[parent.number].turn
         users = self._tree.nodes[shared].users
         offset = 0 if turn is None else turn + 1 - users
-        self._taken[parent.number] = 1
+        self._shelves.taken[parent.number] = 1
         return Place(
             relation="compaction",
             branch=self._open(),
@@ -266,10 +191,12 @@ class Placing:
     def _root(self, call: Call) -> Place:
         """Place the first call of a conversation: a sub-agent's where an earlier call passed its prompt on."""
         place = Place(relation="root", branch=self._open(), turn=self._turn(call, 0), offset=0)
-        spawners = [source for _, source in self._sources(call, None) if self._spawns(source, call)]
-        if not spawners:
+        passed = [one for _, one in self._sources(call, None) if self._is_passed(one, call)]
+        if not passed:
             return place
-        source = next((one for one in spawners if one[:2] not in self._spawned), spawners[0])
+        most = max(one.runs for one in passed)
+        equal = [one.source for one in passed if one.runs == most]
+        source = next((one for one in equal if one[:2] not in self._spawned), equal[0])
         self._spawned.add(source[:2])
         return msgspec.structs.replace(
             place,
@@ -279,8 +206,9 @@ class Placing:
             tool_call_id=source.tool_call_id,
         )
 
-    def _spawns(self, source: Source, call: Call) -> bool:
-        return source.is_argument and _answered(self._calls[source.call], call)
+    def _is_passed(self, repeated: Repeated, call: Call) -> bool:
+        source = repeated.source
+        return source.is_argument and is_over(self._calls[source.call], call)
 
     def _turn(self, call: Call, offset: int | None) -> int | None:
         users = self._tree.nodes[call.node].users
@@ -289,10 +217,6 @@ class Placing:
     def _open(self) -> int:
         self._branches += 1
         return self._branches - 1
-
-
-def _answered(earlier: Call, call: Call) -> bool:
-    return earlier.answered_at <= call.started_at + CLOCK_SLACK_S
 
 
 def _is_alike(one: Call, other: Call) -> bool:

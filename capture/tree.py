@@ -3,7 +3,8 @@
 A request repeats the whole conversation, so requests of one conversation are paths that share their beginning, and
 a thousand of them cost the memory of the longest. An entry is compared by a digest of its normal form: what clients
 change when they repeat history (cache marks, text as a string or as a part, reasoning left out, injected reminders,
-the spacing of arguments) is not in it. What a model made in one go is one entry, however many items it took.
+the spacing of arguments, the order of outputs that come together) is not in it. What a model made in one go is one
+entry, however many items it took, and so are the outputs that answer it.
 """
 
 from collections.abc import Iterable, Iterator
@@ -101,6 +102,9 @@ def entries_of(items: Iterable[Item]) -> list[Entry]:
         if kind == "model":
             made = tuple(group)
             found.append(Entry(kind, _digest_made(made), made))
+        elif kind == "tool":
+            outputs = tuple(group)
+            found.append(Entry(kind, _digest_outputs(outputs), outputs))
         elif kind is not None:
             found += [Entry(kind, _digest(item), (item,)) for item in group]
     return found
@@ -174,6 +178,11 @@ def _digest(item: Item) -> bytes:
     if item.content is not None:
         hashed.update(digest(item.content))
     return hashed.digest()
+
+
+def _digest_outputs(items: tuple[Item, ...]) -> bytes:
+    """Digest outputs that came together, in any order: they are told apart by the calls that they are of."""
+    return digest("".join(sorted(_digest(item).hex() for item in items)))
 
 
 def _digest_made(items: tuple[Item, ...]) -> bytes:

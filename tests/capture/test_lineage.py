@@ -85,6 +85,33 @@ def test_sub_agents_with_the_same_prompt_each_have_their_own_tool_call(dialect: 
 
 
 @ALL
+def test_many_sub_agents_of_one_frame_each_name_their_own_tool_call(dialect: str) -> None:
+    """Prompts that differ in a file's name only, begun in another order than they were passed."""
+    rollout = Rollout(dialect)
+    frame = (
+        "Read {}.py to its end and report each fault by its line, with the reason and with a mending of it."
+    )
+    prompts = {f"t{number}": frame.format(f"module_{number}") for number in range(12)}
+    rollout.call([user("go")], model("", *((t, "task", {"prompt": prompt}) for t, prompt in prompts.items())))
+    order = sorted(prompts, key=lambda name: name[::-1])
+    for number, name in enumerate(order):
+        rollout.call([user(prompts[name])], model(f"of {name}"), at=5.0 + number / 100)
+    assert [step.spawned_by for step in assemble_step_records(rollout.records)[1:]] == order
+
+
+@ALL
+def test_a_sub_agent_that_is_sent_once_more_still_names_the_tool_call_of_its_prompt(dialect: str) -> None:
+    """A prompt given twice is no other tool call's, though that one's is nearly the same and was not begun."""
+    rollout = Rollout(dialect)
+    prompts = [f"Read every file of folder {name} and say what it is for, one by line." for name in "ab"]
+    calls = ((f"t{number}", "task", {"prompt": prompt}) for number, prompt in enumerate(prompts))
+    rollout.call([user("go")], model("", *calls))
+    for _ in range(2):
+        rollout.call([user(prompts[0])], model("done"))
+    assert [step.spawned_by for step in assemble_step_records(rollout.records)[1:]] == ["t0", "t0"]
+
+
+@ALL
 @pytest.mark.parametrize("instructions", [[SYSTEM], []])
 def test_a_judge_that_is_shown_an_answer_is_no_compaction(dialect: str, instructions: list[Turn]) -> None:
     """A conversation with other instructions, or where nobody has any, is one of its own whatever it quotes."""
@@ -166,6 +193,16 @@ def test_a_client_that_counts_its_attempts_is_believed(dialect: str) -> None:
     steps = sorted(assemble_step_records(rollout.records), key=lambda step: step.started_at)
     assert [step.relation for step in steps] == ["root", "retry"]
     assert steps[1].parent_step == steps[0].step_index
+
+
+@ALL
+def test_an_answer_that_was_gone_on_from_was_not_tried_again(dialect: str) -> None:
+    """A second sample, whose first attempt never reached the server, is no retry of the first one."""
+    rollout = Rollout(dialect)
+    history = thread(rollout, [user("go")], model("one"))
+    thread(rollout, [*history, user("more")], model("end"))
+    rollout.call([user("go")], model("two"), headers={"x-stainless-retry-count": 1})
+    assert places(assemble_step_records(rollout.records))[2] == ("root", 1, None, 0)
 
 
 @ALL

@@ -1,5 +1,6 @@
 """What clients do to the history that they repeat, or leave with the provider, does not cost a call its place."""
 
+import msgspec
 import pytest
 
 from capture.steps import assemble_step_records
@@ -20,6 +21,20 @@ def test_a_request_that_names_its_previous_response_goes_on_from_it(*, retold: b
     expected = ("continues", 0, 1, 2) if retold else ("unknown", 1, None, None)
     assert places(steps)[1:] == [("continues", 0, 0, 1), expected]
     assert steps[1].evidence == "response_id"
+
+
+def test_a_call_whose_request_cannot_be_read_is_still_gone_on_from_by_its_name() -> None:
+    """What the next request names is there; only turns cannot be counted through it."""
+    rollout = Rollout("responses")
+    rollout.call([user("one")], model("first"))
+    rollout.call([user("two")], model("second"), previous_response_id="resp-0")
+    rollout.call([user("three")], model("third"), previous_response_id="resp-1")
+    rollout.records[0] = msgspec.structs.replace(rollout.records[0], request=None)
+    assert places(assemble_step_records(rollout.records)) == [
+        ("unknown", None, None, None),
+        ("continues", 0, 0, None),
+        ("continues", 0, 1, None),
+    ]
 
 
 def test_a_request_that_names_a_conversation_goes_on_from_its_last_call() -> None:
@@ -102,3 +117,41 @@ def test_repeated_texts_count_by_their_position(dialect: str) -> None:
         (1, "continues"),
         (2, "continues"),
     ]
+
+
+@ALL
+def test_a_request_that_ends_with_an_answer_has_the_model_go_on_with_it(dialect: str) -> None:
+    """An answer cut by its limit, or a paused turn, is sent back to be finished; a failed try is made again."""
+    rollout = Rollout(dialect)
+    rollout.call([user("write")], model("part one of"))
+    rollout.call([user("write"), model("part one of")], None)
+    rollout.call([user("write"), model("part one of")], model(" it, and part two"))
+    thread(rollout, [user("write"), model("part one of it, and part two"), user("more")], model("end"))
+    assert places(assemble_step_records(rollout.records)) == [
+        ("root", 0, None, 0),
+        ("continues", 0, 0, 0),
+        ("retry", 1, 1, 0),
+        ("continues", 1, 2, 1),
+    ]
+
+
+@ALL
+def test_words_put_into_the_models_mouth_are_nobodys_answer(dialect: str) -> None:
+    """A request that ends with the beginning of an answer which nobody gave begins a conversation of its own."""
+    rollout = Rollout(dialect)
+    for _ in range(2):
+        rollout.call([user("as JSON"), model("{")], model('"a": 1}'))
+    assert places(assemble_step_records(rollout.records)) == [("root", 0, None, 0), ("root", 1, None, 0)]
+
+
+@ALL
+def test_outputs_that_come_together_may_change_their_order(dialect: str) -> None:
+    """A client that sorts the outputs of parallel calls later on tells the same history."""
+    rollout = Rollout(dialect)
+    first, outputs = model("", bash("c1"), bash("c2")), [tool("c1", "a"), tool("c2", "b")]
+    rollout.call([user("go")], first)
+    rollout.call([user("go"), first, *reversed(outputs)], model("ok"))
+    rollout.call([user("go"), first, *outputs, model("ok"), user("more")], model("end"))
+    steps = assemble_step_records(rollout.records)
+    assert places(steps)[1:] == [("continues", 0, 0, 0), ("continues", 0, 1, 1)]
+    assert {step.evidence for step in steps[1:]} == {"answer"}
