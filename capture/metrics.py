@@ -5,7 +5,7 @@ sum is of. The sums hold failed calls too, as NeMo Gym's do; `failed` says how m
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import chain
 from typing import Any
 
@@ -166,37 +166,45 @@ def _cache_hit_ratio(steps: Iterable[StepRecord]) -> float | None:
     """Return how much of the prompts came from a cache, over the calls that say both."""
     pairs = [(step.cached_tokens, step.tokens_in) for step in steps]
     known = [(cached, whole) for cached, whole in pairs if cached is not None and whole]
-    return sum(cached for cached, _ in known) / sum(whole for _, whole in known) if known else None
+    return _ratio(sum(cached for cached, _ in known), sum(whole for _, whole in known), None)
 
 
 def _spans(steps: Sequence[StepRecord]) -> dict[str, Any]:
     """Return what the calls' starts and ends say together."""
     if not steps:
         return {}
-    started, completed = min(s.started_at for s in steps), max(s.completed_at for s in steps)
-    wall_s, busy_s, most = completed - started, 0.0, 0
+    spans = [(step.started_at, max(step.started_at, step.completed_at)) for step in steps]
+    started, completed = min(start for start, _ in spans), max(end for _, end in spans)
+    wall_s, busy_s, most = completed - started, 0.0, 1
     open_calls, since = 0, started
-    for at, change in _edges(steps):
-        busy_s += at - since if open_calls else 0.0
+    for at, change in _edges(spans):
+        busy_s += at - since if open_calls > 0 else 0.0
         open_calls, since = open_calls + change, at
         most = max(most, open_calls)
-    inside_s = sum(step.completed_at - step.started_at for step in steps)
-    output = sum(_known(steps, "tokens_out")) if _known(steps, "tokens_out") else None
+    outputs = _known(steps, "tokens_out")
     return {
         "started_at": started,
         "completed_at": completed,
         "wall_span_ms": round(wall_s * 1e3, 2),
         "busy_ms": round(busy_s * 1e3, 2),
         "concurrency_max": most,
-        "concurrency_mean": round(inside_s / busy_s, 3) if busy_s else None,
-        "tokens_per_s": round(output / wall_s, 3) if output is not None and wall_s else None,
+        "concurrency_mean": _ratio(sum(end - start for start, end in spans), busy_s),
+        "tokens_per_s": _ratio(sum(outputs), wall_s) if outputs else None,
     }
 
 
-def _edges(steps: Iterable[StepRecord]) -> Iterator[tuple[float, int]]:
-    """Yield starts and ends in order; of one moment the ends first."""
-    edges = chain.from_iterable(((step.started_at, 1), (step.completed_at, -1)) for step in steps)
-    return iter(sorted(edges))
+def _edges(spans: Iterable[tuple[float, float]]) -> list[tuple[float, int]]:
+    """Return starts and ends in order; of one moment the ends first."""
+    return sorted(chain.from_iterable(((start, 1), (end, -1)) for start, end in spans))
+
+
+def _ratio(whole: float, parts: float, digits: int | None = 3) -> float | None:
+    """Divide, as exactly as is told; null by nothing, and where a count is beyond what a number can hold."""
+    try:
+        ratio = whole / parts
+    except (ZeroDivisionError, OverflowError):
+        return None
+    return ratio if digits is None else round(ratio, digits)
 
 
 def _decode_rate(steps: Iterable[StepRecord]) -> float | None:
@@ -207,4 +215,4 @@ def _decode_rate(steps: Iterable[StepRecord]) -> float | None:
         if first is not None and last is not None and last > first and output:
             tokens += output - 1
             seconds += (last - first) / 1e3
-    return round(tokens / seconds, 3) if seconds else None
+    return _ratio(tokens, seconds)

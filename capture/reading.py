@@ -46,14 +46,15 @@ class Scan(NamedTuple):
     damaged: int
 
 
-class _Head(msgspec.Struct):
-    """What makes a line a record; decoding it checks the rest of the line without building it."""
+class _Glance(ModelCallRecord, frozen=True, kw_only=True):
+    """A record whose bodies are passed over: all else must have its type, as in a record that is read."""
 
-    model_call_id: str
     schema: str
+    request: msgspec.Raw = msgspec.Raw(b"null")
+    response: msgspec.Raw = msgspec.Raw(b"null")
 
 
-_head = msgspec.json.Decoder(_Head)
+_glance = msgspec.json.Decoder(_Glance)
 
 
 def parse_line(line: bytes) -> StoredRecord | None:
@@ -65,9 +66,10 @@ def parse_line(line: bytes) -> StoredRecord | None:
     if not isinstance(members, dict) or not _is_readable(members.get("schema")):
         return None
     unknown = {name: value for name, value in members.items() if name not in _KNOWN}
+    known = {name: members[name] for name in members.keys() & _KNOWN}
     try:
-        return msgspec.convert({**members, "unknown": unknown}, StoredRecord)
-    except msgspec.ValidationError:
+        return msgspec.convert({**known, "unknown": unknown}, StoredRecord)
+    except (msgspec.ValidationError, UnicodeEncodeError):  # a complaint about half a character cannot be made
         return None
 
 
@@ -103,11 +105,12 @@ def scan_records(text: bytes) -> Scan:
 def _call_id_of(line: bytes) -> str | None:
     """Return the call id of a readable line; None where `parse_line` would give none."""
     try:
-        head = _head.decode(line)
-    except (msgspec.MsgspecError, RecursionError):
+        line.decode()  # what is passed over is not looked at as text
+        glance = _glance.decode(line)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         record = parse_line(line)
         return None if record is None else record.model_call_id
-    return head.model_call_id if _is_readable(head.schema) else None
+    return glance.model_call_id if _is_readable(glance.schema) else None
 
 
 def with_notes(reading: Reading, text: bytes | None) -> Reading:

@@ -105,6 +105,23 @@ def test_a_call_that_begins_when_another_ends_is_not_concurrent() -> None:
     assert aggregate_step_records(steps).concurrency_max == 1
 
 
+def test_a_clock_that_was_set_back_makes_no_negative_times() -> None:
+    """A call that ended before it began took no time, and is one call all the same."""
+    metrics = aggregate_step_records([step(started_at=5.0, completed_at=1.0, tokens_out=3)])
+    assert (metrics.wall_span_ms, metrics.busy_ms, metrics.concurrency_max) == (0, 0, 1)
+    assert (metrics.concurrency_mean, metrics.tokens_per_s) == (None, None)
+
+
+def test_a_count_beyond_all_numbers_has_no_ratio() -> None:
+    """A provider may report any integer; it is summed, and what would be a ratio is null."""
+    absurd = step(
+        tokens_in=1, cached_tokens=10**400, tokens_out=10**400, first_token_ms=0.0, last_token_ms=9.0
+    )
+    metrics = aggregate_step_records([absurd])
+    assert metrics.tokens_out == 10**400
+    assert (metrics.cache_hit_ratio, metrics.tokens_per_s, metrics.decode_tokens_per_s) == (None, None, None)
+
+
 def test_decoding_speed_is_of_streams_between_their_first_and_last_token() -> None:
     """The wait for the first token is not decoding, and the first token takes no gap."""
     metrics = aggregate_step_records(

@@ -1,5 +1,6 @@
 """Bytes of a record file to records, whatever the bytes are."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -45,6 +46,36 @@ def test_a_damaged_line_costs_itself_only(damage: bytes) -> None:
     assert ids(text) == [call_id(1), call_id(2)]
     assert parse_records(text).damaged == 1
     assert scan_records(text) == ({call_id(1), call_id(2)}, 1)
+
+
+TYPED = {
+    "usage": {"input_tokens": "many"},
+    "latency_ms": None,
+    "status_code": "\ud83d",
+    "timing": {"\ud83d": 1},
+}
+
+
+@pytest.mark.parametrize("member", TYPED)
+def test_a_member_of_another_type_is_damage_to_both_looks(member: str) -> None:
+    """What reading passes over must not look whole to a settle; nothing raises, half characters in names included."""
+    line = json.dumps({**json.loads(line_of(1)), member: TYPED[member]}).encode()
+    assert parse_line(line) is None
+    assert scan_records(line + b"\n") == (set(), 1)
+
+
+def test_bytes_that_are_no_text_are_damage_to_both_looks() -> None:
+    """Also in a body, which the quick look passes over."""
+    line = line_of(1, response={"text": "damage"}).replace(b"damage", b"\xff\xfe")
+    assert parse_line(line) is None
+    assert scan_records(line + b"\n") == (set(), 1)
+
+
+def test_a_name_that_is_half_a_character_costs_nothing() -> None:
+    """It is a member that this reader does not know, like any other."""
+    record = parse_line(line_of(1).replace(b'"request":', b'"\\ud83d":1,"request":', 1))
+    assert record is not None
+    assert record.unknown == {"\ud83d": 1}
 
 
 def test_empty_lines_and_a_tail_are_no_damage() -> None:

@@ -1,5 +1,6 @@
 """The views on records of any content: nothing that a request or a response holds makes them raise or lie."""
 
+import json
 from random import Random
 from typing import Any
 
@@ -8,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from capture import aggregate_step_records, assemble_rollout, assemble_step_records
-from capture.reading import StoredRecord
+from capture.readable import as_stored, document, lines
+from capture.reading import StoredRecord, parse_line, scan_records
 from tests.capture.conversing import DIALECTS, Rollout, bash, model, user
 
 SCALARS = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8) | st.just("\ud83d")
@@ -67,6 +69,42 @@ def test_any_rollout_has_its_views(records: list[StoredRecord]) -> None:
     assert opened == list(range(len(opened)))
     assert aggregate_step_records(steps).num_calls == len(records)
     msgspec.to_builtins(account)
+
+
+LINE = as_stored(BASE.records[0])
+HUGE = st.sampled_from([10**400, -(10**400), 1 << 64, float("inf"), float("nan")])
+
+
+@st.composite
+def odd_lines(draw: st.DrawFn) -> bytes:
+    """Draw a record's line, some of whose members, or of their members, are missing or anything at all."""
+    line = dict(LINE)
+    for name in draw(st.sets(st.sampled_from(sorted(LINE)), max_size=4)):
+        value = line[name]
+        if isinstance(value, dict) and value and draw(st.booleans()):
+            line[name] = {
+                **value,
+                draw(st.sampled_from(sorted(value)) | st.text(max_size=3)): draw(HUGE | VALUES),
+            }
+        elif draw(st.booleans()):
+            line[name] = draw(HUGE | VALUES)
+        else:
+            del line[name]
+    return json.dumps(line).encode()
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(odd_lines(), max_size=3))
+def test_any_line_is_a_record_or_damage_and_any_record_has_its_views(texts: list[bytes]) -> None:
+    """Both looks at a file agree on what can be read, and all that can is shown and summed up."""
+    records = [parse_line(text) for text in texts]
+    assert [scan_records(text + b"\n").damaged for text in texts] == [record is None for record in records]
+    readable = [record for record in records if record is not None]
+    assert len(assemble_rollout(readable).steps) == len(readable)
+    assert aggregate_step_records(assemble_step_records(readable)).num_calls == len(readable)
+    for record in readable:
+        assert json.loads(document(as_stored(record)))
+        assert list(lines(as_stored(record)))
 
 
 @settings(max_examples=100, deadline=None)
