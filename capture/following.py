@@ -5,6 +5,7 @@ shape, do. A follower polls: a file has no way to tell that it grew, and ten loo
 """
 
 import asyncio
+import os
 from collections import deque
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager
@@ -73,35 +74,50 @@ class _Position:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._inode = -1
+        self._seen = (-1, -1, -1)
         self._begin_anew()
 
     def _begin_anew(self) -> None:
         self._head = b""
         self._at = 0
-        self._rest = b""
+        self._rest: list[bytes] = []
 
     async def more(self) -> list[bytes] | None:
         """Return the whole lines of the next block, if any; None where there is nothing new."""
         try:
             found = await anyio.Path(self._path).stat()
-            if found.st_ino != self._inode or found.st_size < self._at:
-                self._inode = found.st_ino
-                self._begin_anew()
-            if found.st_size == self._at:
+            if _signature(found) == self._seen and found.st_size == self._at:
                 return None
             async with aopen(self._path) as file:
-                head: bytes = await file.read(_HEAD_BYTES)
-                if not head.startswith(self._head):
-                    self._begin_anew()
-                self._head = head
+                self._recognise(os.fstat(file.fileno()), await file.read(_HEAD_BYTES))
                 await file.seek(self._at)
                 block: bytes = await file.read(_BLOCK_BYTES)
         except OSError:
             return None
         self._at += len(block)
-        *lines, self._rest = (self._rest + block).split(b"\n")
+        return self._lines(block)
+
+    def _recognise(self, opened: os.stat_result, head: bytes) -> None:
+        """Begin anew unless this is the file that was read; by what was opened, for the path may name another now."""
+        same = opened.st_ino == self._seen[0] and opened.st_size >= self._at
+        if not (same and head.startswith(self._head)):
+            self._begin_anew()
+        self._seen = _signature(opened)
+        self._head = head
+
+    def _lines(self, block: bytes) -> list[bytes]:
+        """Return the lines that end in a block; pieces of one that does not are joined once it does."""
+        *lines, rest = block.split(b"\n")
+        if lines:
+            lines[0] = b"".join((*self._rest, lines[0]))
+            self._rest = []
+        self._rest.append(rest)
         return lines
+
+
+def _signature(file: os.stat_result) -> tuple[int, int, int]:
+    """Return what changes when a file is written, be it to the same size."""
+    return (file.st_ino, file.st_size, file.st_mtime_ns)
 
 
 class _anyio_file(AbstractAsyncContextManager[Any]):  # noqa: N801 - stands where aiofiles has a function

@@ -110,6 +110,22 @@ def test_a_replaced_file_is_begun_anew(tmp_path: Path, backend: str, how: str) -
     anyio.run(run, backend=backend)
 
 
+def test_a_file_that_was_replaced_by_one_of_its_size_is_read(tmp_path: Path, backend: str) -> None:
+    """Same inode, same number of bytes: a fresh run of the same calls."""
+
+    async def run() -> None:
+        path = write(tmp_path, 1, 2)
+        os.utime(path, ns=(0, 0))
+        follower = Follower(path)
+        assert [await follower.next(), await follower.next()] == [1, 2]
+        size = path.stat().st_size
+        path.write_bytes(b"".join(line_of(number) + b"\n" for number in (11, 12)))
+        assert path.stat().st_size == size
+        assert [await follower.next(), await follower.next()] == [11, 12]
+
+    anyio.run(run, backend=backend)
+
+
 def test_lines_longer_than_a_block(tmp_path: Path, backend: str) -> None:
     """A record of several megabytes comes whole."""
 
