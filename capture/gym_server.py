@@ -10,6 +10,8 @@ from contextlib import AbstractContextManager, nullcontext
 from importlib import import_module
 from typing import Any, Final
 
+from pipeline.log import log
+
 from .annotate import CurrentExchange, current
 from .config import CaptureConfig
 from .folder import check_directory
@@ -88,9 +90,14 @@ class _Declaring:
 
 
 def _declare(exchange: CurrentExchange, scope: Scope) -> None:
-    said = (scope.get("state") or {}).get(EXECUTION)
-    if isinstance(said, Mapping):
-        exchange.annotate(**{name: value for name, value in said.items() if value is not None})
+    state = scope.get("state")
+    said = state.get(EXECUTION) if isinstance(state, Mapping) else None
+    if not isinstance(said, Mapping):
+        return
+    try:
+        exchange.annotate(**{str(name): value for name, value in said.items() if value is not None})
+    except TypeError as error:  # it costs its note, never the answer that is being sent
+        log.warning("gym_execution_unstorable", reason=str(error))
 
 
 def _publisher() -> Callable[[str | None], AbstractContextManager[Any]]:

@@ -136,7 +136,7 @@ def rollout_id_from_run(body: object) -> str | None:
     logical = check_rollout_id(f"{task}-{index}" if explicit is None else explicit)
     try:
         return check_rollout_id(_attempt_of(logical, int(attempt or 0)))
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise ValueError(f"{ATTEMPT}={attempt!r} is no attempt of rollout {logical}") from error
 
 

@@ -194,6 +194,7 @@ def test_a_run_without_both_indices_has_no_id(body: object) -> None:
         {"_ng_rollout_id": "a\n"},
         {"_ng_attempt_index": "x"},
         {"_ng_attempt_index": -1},
+        {"_ng_attempt_index": float("inf")},
     ],
 )
 def test_a_run_with_an_unfit_id_is_refused(more: dict[str, Any]) -> None:
