@@ -140,6 +140,18 @@ def read_bytes(path: Path) -> bytes | None:
         return None
 
 
+def why_closed(path: Path) -> str | None:
+    """Say why a file that is there cannot be read; None where it can be, or is not there."""
+    try:
+        with path.open("rb"):
+            return None
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise_if_exhausted(error)
+        return error.strerror
+
+
 def tail_is_torn(path: Path, size: int) -> bool:
     """Whether a tail without LF is damage: no writer holds the file, and it has not grown since."""
     try:

@@ -5,7 +5,7 @@ counted, a missing call is a gap, and `settle` returns at its timeout with the n
 """
 
 import time
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable, Iterator
 from contextlib import closing
 from pathlib import Path
 
@@ -31,6 +31,7 @@ from .reading import (
     read_bytes,
     scan_records,
     tail_is_torn,
+    why_closed,
     with_notes,
 )
 from .status import Status, read_status
@@ -191,7 +192,8 @@ class CaptureStore:
         held = held_gaps(self.directory, stem) if held is None else held
         named += [gap for name, gap in held if name == stem and gap.model_call_id not in known]
         missing = [gap for gap in named if gap.model_call_id not in found.ids]
-        return missing + [Gap(model_call_id=None, code=gap_files.DAMAGED)] * found.damaged
+        damaged = [Gap(model_call_id=None, code=gap_files.DAMAGED)] * found.damaged
+        return missing + damaged + list(self._closed(stem))
 
     def read_stem(self, stem: str) -> Reading:
         """Do what `read_available` does for a file by its name, as `stems` gives it."""
@@ -212,6 +214,13 @@ class CaptureStore:
         while not settling.poll() and (left := timeout - settling.waited_s) > 0:
             time.sleep(min(wait_s, left))
             wait_s = min(wait_s * 2, LONGEST_POLL_S)
+
+    def _closed(self, stem: str) -> Iterator[Gap]:
+        """Yield a gap for each file of a rollout that is there and cannot be read, so that it looks not empty."""
+        for suffix in gap_files.SUFFIXES:
+            path = self.directory / (stem + suffix)
+            if (reason := why_closed(path)) is not None:
+                yield Gap(model_call_id=None, code=gap_files.UNREADABLE, detail=f"{path.name}: {reason}")
 
     def _scan(self, stem: str) -> Scan:
         text, torn = self._text(stem)

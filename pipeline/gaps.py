@@ -27,6 +27,9 @@ UNNAMED = "unnamed"
 DAMAGED = "damaged_line"
 """A line of the record file cannot be read (torn by a crash, say)."""
 
+UNREADABLE = "unreadable_file"
+"""A file of the rollout is there and cannot be read; `detail` names it, and why."""
+
 
 class Gap(msgspec.Struct, frozen=True, kw_only=True):
     """One missing call, or one damaged line. `model_call_id` is null where nobody knows it."""

@@ -2,6 +2,7 @@
 
 import resource
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import anyio
@@ -78,6 +79,20 @@ def test_gaps_of_all_rollouts(tmp_path: Path) -> None:
     assert {gap.model_call_id for gap in store.gaps()} == {call_id(number) for number in (2, 3, 4)}
     assert [gap.model_call_id for gap in store.gaps("c")] == [call_id(4)]
     ledger.close()
+
+
+@pytest.mark.parametrize("path_of", [record_path, gap_path, note_path])
+def test_a_file_that_cannot_be_read_does_not_look_empty(
+    tmp_path: Path, path_of: Callable[[Path, str], Path]
+) -> None:
+    """Whatever keeps it closed: a settle is not complete, and the gap names the file."""
+    path_of(tmp_path, "r").mkdir()
+    settled = CaptureStore(tmp_path).settle("r", timeout=1)
+    name = path_of(tmp_path, "r").name
+    assert not settled.complete
+    assert [(gap.code, gap.detail) for gap in settled.gaps] == [
+        ("unreadable_file", f"{name}: Is a directory")
+    ]
 
 
 @pytest.mark.parametrize("content", [b"", b"torn"])

@@ -100,5 +100,5 @@ def test_every_category_and_finish_is_documented() -> None:
 
 def test_every_gap_code_is_documented() -> None:
     """The codes and the fields of gaps are those of the code."""
-    codes = [gaps.DROPPED, gaps.FAILED, gaps.LOST, gaps.UNNAMED, gaps.DAMAGED]
+    codes = [gaps.DROPPED, gaps.FAILED, gaps.LOST, gaps.UNNAMED, gaps.DAMAGED, gaps.UNREADABLE]
     assert list(documented("Gaps")) == [*codes, *gaps.Gap.__struct_fields__]
