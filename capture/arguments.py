@@ -28,14 +28,18 @@ class Command(NamedTuple):
     options: Sequence[Option]
 
 
+SECONDS_MAX: Final = 10**9
+"""Thirty years: more than anybody waits, and less than clocks can take."""
+
+
 def seconds(text: str) -> float:
-    """Read a number of seconds, 0 or more."""
+    """Read a number of seconds that a clock can take."""
     try:
         value = float(text)
     except ValueError:
         value = -1.0
-    if not 0 <= value < float("inf"):
-        raise ArgumentTypeError(f"{text!r} is no number of seconds, 0 or more")
+    if not 0 <= value <= SECONDS_MAX:
+        raise ArgumentTypeError(f"{text!r} is no number of seconds from 0 to {SECONDS_MAX}")
     return value
 
 

@@ -9,6 +9,8 @@ import os
 import sys
 from argparse import ArgumentParser, RawDescriptionHelpFormatter
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
 from typing import Final
 
 from pipeline.version import __version__
@@ -190,6 +192,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         options = parser().parse_args(argv)
     except SystemExit as stop:
         return stop.code if isinstance(stop.code, int) else USAGE
+    _stand_in()
     _tolerate(sys.stdout, sys.stderr)
     try:
         code = COMMANDS[options.command].run(options, os.environ)
@@ -200,9 +203,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _complain(error.code, error.said)
     except KeyboardInterrupt:
         return INTERRUPTED
-    except BrokenPipeError:
+    except OSError as error:
         _hush()
-        return PIPE_CLOSED
+        left = isinstance(error, BrokenPipeError)
+        return PIPE_CLOSED if left else _complain(USAGE, [f"cannot go on: {error.strerror or error}"])
     return code
 
 
@@ -239,6 +243,14 @@ def _complain(code: int, said: Sequence[str]) -> int:
     return code
 
 
+def _stand_in() -> None:
+    """Stand in for streams that the caller closed: nothing is there to be read, and answers go nowhere."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            nowhere = Path(os.devnull).open(mode, encoding="utf-8")  # noqa: SIM115 - it is the process's from now on
+            setattr(sys, name, nowhere)
+
+
 def _tolerate(*streams: object) -> None:
     """Have characters that the terminal's encoding lacks escaped, rather than end the program."""
     for stream in streams:
@@ -247,7 +259,6 @@ def _tolerate(*streams: object) -> None:
 
 
 def _hush() -> None:
-    """Send what is still buffered nowhere: the reader has gone, and the interpreter flushes once more."""
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, sys.stdout.fileno())
-    os.close(nowhere)
+    """Send what is still buffered nowhere: it cannot be written, and the interpreter flushes once more."""
+    with suppress(io.UnsupportedOperation), Path(os.devnull).open("wb") as nowhere:
+        os.dup2(nowhere.fileno(), sys.stdout.fileno())

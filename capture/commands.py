@@ -29,7 +29,7 @@ from .following import Following
 from .readable import as_stored, document, lines
 from .status import Status
 from .store import CaptureStore
-from .wording import moment, plain
+from .wording import known, moment, plain
 
 OK: Final = 0
 MISSING: Final = 1
@@ -255,7 +255,7 @@ def _print_sheets(sheets: Iterable[tables.Sheet]) -> None:
 def _print_gaps(gaps: Iterable[Gap]) -> None:
     for gap in gaps:
         detail = f"  {plain(gap.detail)}" if gap.detail else ""
-        _say(f"gap  {plain(gap.model_call_id)}  {plain(gap.code)}  {moment(gap.started_at)}{detail}")
+        _say(f"gap  {known(gap.model_call_id)}  {plain(gap.code)}  {moment(gap.started_at)}{detail}")
 
 
 def _print_status(found: Status, *, clear: bool) -> None:

@@ -66,6 +66,7 @@ def test_every_command_teaches(name: str, capsys: Capsys) -> None:
         ["settle", "r", "--timeout", "nan"],
         ["settle", "r", "--timeout", "soon"],
         ["status", "--watch", "often"],
+        ["status", "--watch", "1e300"],
     ],
 )
 def test_wrong_arguments_are_exit_code_2(argv: list[str], capsys: Capsys) -> None:
@@ -215,6 +216,33 @@ def test_a_reader_that_leaves_is_no_error(how: list[str], tmp_path: Path) -> Non
         process.stdout.close()
         assert process.wait() == 141
         assert process.stderr.read() == b""
+
+
+@pytest.mark.parametrize("how", [["ls"], ["show", "a", "--json"], ["settle"], ["schema"]])
+def test_an_answer_that_cannot_be_written_is_one_line(how: list[str], tmp_path: Path) -> None:
+    """A full disk behind stdout is exit code 2 and said on stderr, with nothing of the interpreter's own."""
+    record(tmp_path, Call("a"))
+    command = [sys.executable, "-m", "capture", *how]
+    environ = {**os.environ, "CAPTURE_DIRECTORY": str(tmp_path)}
+    with Path("/dev/full").open("wb") as full:
+        done = subprocess.run(
+            command, cwd=ROOT, env=environ, stdout=full, stderr=subprocess.PIPE, check=False
+        )
+    assert (done.returncode, done.stderr) == (2, b"capture: cannot go on: No space left on device\n")
+
+
+@pytest.mark.parametrize(
+    ("stream", "how", "code"), [(">", "settle a", 0), ("<", "reassemble --dialect chat", 1)]
+)
+def test_a_stream_that_the_caller_closed_is_no_error(
+    stream: str, how: str, code: int, tmp_path: Path
+) -> None:
+    """Without stdout there is the exit code; without stdin there is nothing to read."""
+    record(tmp_path, Call("a"))
+    script = f"exec {sys.executable} -m capture {how} {stream}&-"
+    environ = {**os.environ, "CAPTURE_DIRECTORY": str(tmp_path)}
+    done = subprocess.run(["sh", "-c", script], cwd=ROOT, env=environ, capture_output=True, check=False)
+    assert (done.returncode, done.stderr) == (code, b"")
 
 
 def _answer(line: bytes) -> str:
