@@ -20,7 +20,6 @@ from .steps import StepRecord, completion_order, make_step, path_to, place_steps
 from .tree import ROOT, Node, digest
 
 Json = dict[str, Any]
-_ItemKey = tuple[str | bytes | None, ...]
 
 
 class TrajectoryItem(Piece, frozen=True, kw_only=True):
@@ -135,17 +134,27 @@ class _Account:
             return
         if place.parent is None or place.relation == "subagent":
             yield from self._contexts[call.context]
-            yield from self._below(call, ROOT, frozenset(), frozenset())
-            return
-        parent = self._calls[place.parent]
-        stop, lines = place.shared, [parent]
-        if place.relation == "compaction":
-            stop, lines = ROOT, list(self._line(parent))
-        told = [item for call in lines for items in self._answers[call.number] for item in items]
-        if stop == ROOT:
-            told += [item for call in lines for node in self._path(call.node, ROOT) for item in node.items]
-        made = frozenset(key for call in lines for keys in call.local for key in keys)
-        yield from self._below(call, stop, made, frozenset(map(_key, told)))
+            yield from self._below(call.node, ROOT)
+        elif place.relation == "compaction":
+            yield from self._rewritten(call, self._calls[place.parent], place)
+        else:
+            parent = self._calls[place.parent]
+            yield from self._below(call.node, place.shared, [parent], self._said(parent))
+
+    def _rewritten(self, call: Call, parent: Call, place: Place) -> Iterator[Item]:
+        """Yield what is new in a history that was rewritten: all behind an answer that it kept, before that the rest.
+
+        Words may be said again: behind the answer they are new, however often they were told.
+        """
+        line = list(self._line(parent))
+        told = [item for each in line for item in self._said(each)]
+        told += [item for each in line for node in self._path(each.node, ROOT) for item in node.items]
+        kept = place.shared if place.evidence == "answer" else call.node
+        yield from self._below(kept, ROOT, line, told)
+        yield from self._below(call.node, kept)
+
+    def _said(self, call: Call) -> list[Item]:
+        return [item for items in self._answers[call.number] for item in items]
 
     def _line(self, call: Call) -> Iterator[Call]:
         """Yield a call, and those before it that it names instead of repeating them."""
@@ -155,12 +164,14 @@ class _Account:
             yield call
 
     def _below(
-        self, call: Call, stop: int, made: frozenset[bytes], told: frozenset[_ItemKey]
+        self, node: int, stop: int, calls: Iterable[Call] = (), told: Iterable[Item] = ()
     ) -> Iterator[Item]:
-        """Yield the items between two nodes, but those that were told, by themselves or as one answer."""
-        for node in self._path(call.node, stop):
-            if node.made is None or made.isdisjoint(node.made.local):
-                yield from (item for item in node.items if _key(item) not in told)
+        """Yield the items between two nodes, but answers of these calls and items that were told."""
+        made = frozenset(key for call in calls for keys in call.local for key in keys)
+        known = frozenset(map(_key, told))
+        for entry in self._path(node, stop):
+            if entry.made is None or made.isdisjoint(entry.made.local):
+                yield from (item for item in entry.items if _key(item) not in known)
 
     def _path(self, node: int, stop: int) -> list[Node]:
         tree = self._lineage.tree
@@ -174,7 +185,7 @@ def _is_in(item: TrajectoryItem, asked: set[int], chosen: Mapping[int, int]) -> 
     return chosen.get(item.step_index) == item.choice
 
 
-def _key(item: Item) -> _ItemKey:
+def _key(item: Item) -> tuple[str | bytes | None, ...]:
     """Say what makes an item the same as another: a tool's call and output by its id, all else by its text."""
     if item.type in {CALL, OUTPUT} and item.call_id:
         return (item.type, item.call_id)

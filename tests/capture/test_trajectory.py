@@ -128,6 +128,26 @@ def test_a_compaction_tells_what_is_new_in_it(dialect: str) -> None:
     ]
 
 
+@ALL
+def test_words_said_again_after_a_compaction_are_told_again(dialect: str) -> None:
+    """What stands behind the answer that a rewritten history kept is new, though the same was said before."""
+    rollout = Rollout(dialect)
+    history = [user("go on")]
+    for number in range(2):
+        answer = model("", bash(f"c{number}", f"cmd {number}"))
+        rollout.call(history, answer)
+        history = [*history, answer, tool(f"c{number}", "out")]
+    rollout.call([user("(cut)"), *history[-2:], user("go on")], model("done"))
+    found = account(rollout)
+    assert found.steps[2].relation == "compaction"
+    assert told(found.branch(1)) == [
+        ("message", "(cut)"),
+        ("function_call_output", "c1"),
+        ("message", "go on"),
+        ("message", "done"),
+    ]
+
+
 def test_words_that_nobody_here_said_are_told_as_the_requests() -> None:
     """Examples put into a request as a model's answers, and answers that a client edited, are in the account."""
     rollout = Rollout()
