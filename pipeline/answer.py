@@ -15,20 +15,20 @@ from pipeline.bodies import (
     STRICT_ERRORS,
     BodyError,
     decode,
-    embed,
     heal,
     heal_text,
     may_be_deep,
     strict_decode,
 )
-from pipeline.codings import CodingError, codings_of, undo_some
 from pipeline.dialects import DIALECTS, Meaning, Reassembler
 from pipeline.exchange import RawExchange
+from pipeline.sides import RESPONSE, Body, open_body, read_object
 from pipeline.sse import BYTE_ORDER_MARK, Event, EventParser
 from pipeline.timing import TokenTimes
 from pipeline.tokens import read_tokens
 
 _EVENT_STARTS = (b"data:", b"event:", b"id:", b"retry:", b":")
+_LONGEST_START = max(map(len, _EVENT_STARTS))
 _DONE = b"[DONE]"
 _EMPTY = (b"", b"null")
 
@@ -60,62 +60,45 @@ class Answer(msgspec.Struct, frozen=True, gc=False):
 
 def read_answer(exchange: RawExchange, content_type: str | None, coding: str | None) -> Answer:
     """Read the response body; `content_type` and `coding` are its headers, null where they were missing."""
-    flags: set[str] = set()
-    chunks: list[bytes] = list(exchange.response_chunks)
-    if exchange.response_sha256 is not None:
-        flags.add("response_body_cut")
-    if coding and codings_of(coding):
-        try:
-            chunks = undo_some(chunks, coding)
-            flags.add("response_encoded")
-        except CodingError:
-            return Answer("unreadable", b"".join(chunks), frozenset(flags | {"undecodable_response"}))
-    raw = b"".join(chunks)
-    kind = _kind(raw, content_type, flags)
+    cut = exchange.response_sha256 is not None
+    body = open_body(exchange.response_chunks, RESPONSE, coding, cut=cut)
+    if not body.plain:
+        return Answer("unreadable", body.raw, frozenset(body.flags))
+    kind = _kind(body, content_type)
     if kind == "none":
-        return Answer("none", raw, frozenset(flags))
-    if kind == "events" or _are_objects(raw):
-        return _read_events(exchange.dialect, raw, TokenTimes(chunks, exchange.response_times_ns), flags)
-    return _read_object(exchange.dialect, raw, flags)
+        return Answer("none", body.raw, frozenset(body.flags))
+    if kind == "events" or _are_objects(body.raw):
+        return _read_events(exchange.dialect, body, TokenTimes(body.chunks, exchange.response_times_ns))
+    return _read_object(exchange.dialect, body)
 
 
-def _kind(raw: bytes, content_type: str | None, flags: set[str]) -> str:
+def _kind(body: Body, content_type: str | None) -> str:
     """Say what a body is, by declaration and by its first bytes; the bytes win."""
     declared = (content_type or "").split(";")[0].strip().lower()
-    start = raw[:64].removeprefix(BYTE_ORDER_MARK).lstrip()
+    start = body.raw.removeprefix(BYTE_ORDER_MARK).lstrip()[:_LONGEST_START]
     if declared == "text/event-stream":
         if not start.startswith((b"{", b"[")):
             return "events"
-        flags.add("content_type_mismatch")
+        body.flags.add("content_type_mismatch")
         return "json"
     if start.startswith(_EVENT_STARTS):
         if declared:
-            flags.add("content_type_mismatch")
+            body.flags.add("content_type_mismatch")
         return "events"
-    return "json" if raw else "none"
+    return "json" if body.raw else "none"
 
 
-def _read_object(dialect: str, raw: bytes, flags: set[str]) -> Answer:
-    try:
-        found = decode(raw)
-    except BodyError:
-        text = raw[:500].decode("utf-8", "replace")
-        return Answer("unreadable", raw, frozenset(flags | {"undecodable_response"}), error=text)
-    value = heal(found.value)[0] if found.halves else found.value
-    if found.lenient:
-        flags.add("lenient_response")
-    if found.byte_order_mark:
-        flags.add("byte_order_mark")
+def _read_object(dialect: str, body: Body) -> Answer:
+    value, stored = read_object(body, RESPONSE)
     if not isinstance(value, dict):
-        return Answer("unreadable", raw, frozenset(flags | {"response_not_object"}), error=value)
-    plain = not found.lenient and not found.byte_order_mark
-    stored = (embed(raw) if plain else None) or value
-    meaning = _mean(dialect, value, flags)
+        said = body.raw[:500].decode("utf-8", "replace") if RESPONSE.undecodable in body.flags else value
+        return Answer("unreadable", body.raw, frozenset(body.flags), error=said)
+    meaning = _mean(dialect, value, body.flags)
     tokens, weights = read_tokens(value)
     return Answer(
         "json",
-        raw,
-        frozenset(flags),
+        body.raw,
+        frozenset(body.flags),
         stored,
         meaning,
         ended=not _ANSWERS.isdisjoint(value),
@@ -133,7 +116,8 @@ def _mean(dialect: str, response: dict[str, Any], flags: set[str]) -> Meaning:
     return meaning
 
 
-def _read_events(dialect: str, raw: bytes, times: TokenTimes, flags: set[str]) -> Answer:
+def _read_events(dialect: str, body: Body, times: TokenTimes) -> Answer:
+    raw, flags = body.raw, body.flags
     row = DIALECTS.get(dialect)
     if row is None:
         return Answer("unreadable", raw, frozenset(flags | {"undecodable_response"}), times=times)

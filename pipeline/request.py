@@ -8,9 +8,8 @@ from typing import Any
 
 import msgspec
 
-from pipeline.bodies import BodyError, decode, embed, heal
-from pipeline.codings import CodingError, codings_of, undo_some
 from pipeline.exchange import RawExchange
+from pipeline.sides import REQUEST, open_body, read_object
 
 SAMPLING = (
     "temperature",
@@ -144,39 +143,16 @@ class Request(msgspec.Struct, frozen=True, gc=False):
 
 def read_request(exchange: RawExchange, coding: str | None) -> Request:
     """Read the request body; `coding` is its `content-encoding` header."""
-    flags: set[str] = set()
-    chunks: list[bytes] = list(exchange.request_chunks)
-    if exchange.request_sha256 is not None:
-        flags.add("request_body_cut")
-    if coding and codings_of(coding):
-        try:
-            chunks = undo_some(chunks, coding)
-            flags.add("request_encoded")
-        except CodingError:
-            return Request(None, b"".join(chunks), frozenset(flags | {"undecodable_request"}))
-    raw = b"".join(chunks)
-    return _read(raw, flags) if raw else Request(None, raw, frozenset(flags))
-
-
-def _read(raw: bytes, flags: set[str]) -> Request:
-    try:
-        found = decode(raw)
-    except BodyError:
-        return Request(None, raw, frozenset(flags | {"undecodable_request"}))
-    value = heal(found.value)[0] if found.halves else found.value
-    if found.lenient:
-        flags.add("lenient_request")
-    if found.byte_order_mark:
-        flags.add("byte_order_mark")
+    cut = exchange.request_sha256 is not None
+    body = open_body(exchange.request_chunks, REQUEST, coding, cut=cut)
+    value, stored = read_object(body, REQUEST) if body.raw and body.plain else (None, None)
     if not isinstance(value, dict):
-        return Request(None, raw, frozenset(flags | {"request_not_object"}))
-    plain = not found.lenient and not found.byte_order_mark
-    stored = (embed(raw) if plain else None) or value
+        return Request(None, body.raw, frozenset(body.flags))
     model, stream = value.get("model"), value.get("stream")
     return Request(
         stored=stored,
-        raw=raw,
-        flags=frozenset(flags),
+        raw=body.raw,
+        flags=frozenset(body.flags),
         model=model if isinstance(model, str) else None,
         stream=stream if isinstance(stream, bool) else None,
         sampling={name: item for name, item in value.items() if name in _STEERING} or None,
