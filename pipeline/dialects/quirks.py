@@ -19,6 +19,7 @@ LABELS: dict[str, str] = {
 PART_LISTS: dict[str, str] = {
     "content": "Mistral streams lists of text and thinking parts (recorded)",
     "thinking": "the list inside Mistral's thinking parts (recorded)",
+    "summary": "the list inside Databricks' reasoning parts (Databricks documentation, reasoning models)",
     "reasoning_details": "OpenRouter, with and without index (recorded)",
     "thinking_blocks": "LiteLLM's form of Anthropic's thinking blocks (LiteLLM documentation)",
 }
