@@ -28,7 +28,7 @@ from pipeline.dialects.quirks import (
     REASONING_LISTS,
     SILENT_EVENTS,
 )
-from pipeline.dialects.toolcalls import ToolCalls
+from pipeline.dialects.toolcalls import ToolCalls, merge_call
 
 NOTHING, CONTENT, REASONED = Mark.NOTHING, Mark.CONTENT, Mark.REASONING
 """The marks by names of this module's own: they are looked up for every token."""
@@ -208,16 +208,22 @@ class _Choice:
                     merge_text(message, key, value, self._flags)
             elif key == "tool_calls":
                 mark |= self._merge_tools(value)
+            elif key == "function_call" and value.__class__ is dict:
+                merge_call(message, key, value, self._flags)
+                mark |= CONTENT
             else:
                 merge_member(message, key, value, self._flags)
                 mark |= _mark(key, value) if value else NOTHING
         return mark
 
     def _merge_tools(self, value: Any) -> int:  # noqa: ANN401 - whatever the provider put there
+        """Take in fragments of calls; some servers send the one that they have without a list around it."""
+        if value and isinstance(value, (list, dict)):
+            self._tools.merge(value if isinstance(value, list) else [value])
+            return CONTENT
         if isinstance(value, list):
-            self._tools.merge(value)
-            return CONTENT if value else NOTHING
-        if value is not None:
+            self._message.setdefault("tool_calls", value)
+        elif value is not None:
             self._flags.add("unexpected_shape")
         return NOTHING
 

@@ -57,8 +57,8 @@ def _first(choices: list[Json]) -> Json:
 def _calls(message: Json) -> list[Json]:
     if _CALLS.isdisjoint(message):
         return []
-    legacy = message.get("function_call")
-    return as_list(message.get("tool_calls")) + (
+    calls, legacy = message.get("tool_calls"), message.get("function_call")
+    return as_list([calls] if isinstance(calls, dict) else calls) + (
         [{"function": legacy, "type": "function"}] if isinstance(legacy, dict) else []
     )
 
@@ -69,7 +69,7 @@ _CALLS = frozenset({"tool_calls", "function_call"})
 def _tool_call(call: Json) -> Any:  # noqa: ANN401 - see tool_call
     kind = as_text(call.get("type")) or ("custom" if call.get("custom") else "function")
     detail = call.get(kind)
-    detail = detail if isinstance(detail, dict) else {}
+    detail = detail if isinstance(detail, dict) else call
     return tool_call(call.get("id"), detail.get("name"), detail.get("arguments", detail.get("input")), kind)
 
 

@@ -1,7 +1,9 @@
+import json
 from typing import Any
 
 import pytest
 
+from tests.answers import unstreamed
 from tests.exchanges import delta, events, record
 
 
@@ -98,6 +100,20 @@ TOOL_CALLS: dict[str, tuple[list[dict[str, Any]], list[tuple[Any, Any, Any]]]] =
         ],
         [("a", "f", "{}")],
     ),
+    "one index for all, no ids": (
+        [
+            call(index=0, function={"name": name, "arguments": piece})
+            for name, piece in (("f", ""), ("f", "{"), ("", "}"), ("g", "["), (None, "]"))
+        ],
+        [(None, "f", "{}"), (None, "g", "[]")],
+    ),
+    "one call without a list around it": (
+        [
+            delta(tool_calls={"index": 0, "id": "a", "function": {"name": "f", "arguments": "{"}}),
+            delta(tool_calls={"index": 0, "id": "a", "function": {"name": None, "arguments": "}"}}),
+        ],
+        [("a", "f", "{}")],
+    ),
     "name in fragments": (
         [
             call(index=0, id="a", function={"name": "get_"}),
@@ -156,3 +172,62 @@ def test_custom_tools_and_the_legacy_function_call() -> None:
     fields = record("chat", events(*legacy, delta("function_call"), done=True))
     assert fields["response"]["choices"][0]["message"]["function_call"] == {"name": "f", "arguments": "{}"}
     assert fields["tool_calls"][0]["arguments"] == {}
+
+
+def test_custom_tools_are_told_apart_like_functions() -> None:
+    """Free-text tools under one index are told apart by id and name; a name that comes again is kept once."""
+    chunks = [
+        call(index=0, id=name, type="custom", custom={"name": "py", "input": piece})
+        for name, piece in (("A", "1"), ("A", "2"), ("B", "3"))
+    ]
+    fields = record("chat", events(*chunks, delta("tool_calls"), done=True))
+    told = [(one["call_id"], one["name"], one["arguments"]) for one in fields["tool_calls"]]
+    assert told == [("A", "py", "12"), ("B", "py", "3")]
+    assert fields["flags"] == ["tool_index_shared", "tool_name_repeated"]
+
+
+def test_the_legacy_call_whose_name_comes_again() -> None:
+    """The legacy single call keeps its name once where a server sends it with every piece of the arguments."""
+    chunks = [delta(function_call={"name": "f", "arguments": piece}) for piece in "{}"]
+    fields = record("chat", events(*chunks, delta("function_call"), done=True))
+    assert fields["response"]["choices"][0]["message"]["function_call"] == {"name": "f", "arguments": "{}"}
+    assert fields["flags"] == ["tool_name_repeated"]
+
+
+def test_a_call_without_its_inner_object() -> None:
+    """Name and arguments beside the id, and a call without a list around it, are read streamed and whole."""
+    flat = {"id": "a", "type": "function", "name": "f", "arguments": '{"x":1}'}
+    streamed = record("chat", events(call(index=0, **flat), delta("tool_calls"), done=True))
+    for calls_sent in ([flat], flat):
+        choice = {"index": 0, "message": {"tool_calls": calls_sent}, "finish_reason": "tool_calls"}
+        for fields in (streamed, unstreamed("chat", json.dumps({"choices": [choice]}).encode())):
+            assert fields["tool_calls"] == [
+                {"call_id": "a", "name": "f", "arguments": {"x": 1}, "type": "function"}
+            ]
+
+
+@pytest.mark.parametrize("name", [["f"], [1], [None], {"a": 1}, 5, True])
+def test_a_name_that_is_no_text(name: object) -> None:
+    """Whatever stands for a name, a text that comes behind it does no harm, and the bytes are kept."""
+    chunks = [
+        call(index=0, id="a", function={"name": name, "arguments": "{"}),
+        call(index=0, function={"name": "f", "arguments": "}"}),
+    ]
+    fields = record("chat", events(*chunks, delta("tool_calls"), done=True))
+    assert fields["response"]["choices"][0]["message"]["tool_calls"][0]["function"]["name"] == name
+    assert fields["tool_calls"][0]["arguments"] == {}
+    assert fields["flags"] == ["unexpected_shape"]
+    assert fields["response_raw"] is not None
+
+
+def test_no_calls_is_not_the_same_as_none() -> None:
+    """An empty list of calls is kept as it came, until a call does come."""
+    empty = delta(tool_calls=[], content="a")
+    message = record("chat", events(empty, empty, delta("stop"), done=True))["response"]["choices"][0][
+        "message"
+    ]
+    assert message == {"content": "aa", "tool_calls": []}
+    fields = record(
+        "chat", events(empty, call(index=0, id="a", function={"name": "f", "arguments": "1"}), done=True)
+    )
+    assert calls(fields) == [("a", "f", "1")]
