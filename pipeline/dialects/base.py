@@ -190,6 +190,11 @@ def join_pieces(node: Any) -> None:  # noqa: ANN401 - any JSON value
             join_pieces(value)
 
 
+def joined(base: Json, over: Json) -> Json:
+    """Return an object with the members of both; what the second one knows counts."""
+    return {**base, **{key: value for key, value in over.items() if value is not None or key not in base}}
+
+
 def report(target: Json, usage: Any) -> None:  # noqa: ANN401 - whatever the provider put there
     """Merge a usage report: counts are running totals, so per field the last value that is not null wins.
 
@@ -202,7 +207,10 @@ def report(target: Json, usage: Any) -> None:  # noqa: ANN401 - whatever the pro
     old = target.get("usage")
     merged = target["usage"] = old if isinstance(old, dict) else {}
     for key, value in usage.items():
-        if value is not None or key not in merged:
+        before = merged.get(key)
+        if value.__class__ is dict and before.__class__ is dict:
+            merged[key] = joined(before, value)
+        elif value is not None or before is None:
             merged[key] = value
 
 

@@ -2,7 +2,8 @@
 
 Every choice grows by its index. What a chunk says beside its choices is kept from the first chunk that says it, as
 the official SDK does, except usage (running totals: last value wins) and the fingerprint (last one wins). The end is
-the `[DONE]` mark, or a finish reason on every choice; either is enough, and the missing one is flagged.
+the `[DONE]` mark, or a finish reason on every choice; either is enough, and the missing one is flagged. Chunks of the
+older text completions, with text in a delta's place, grow into a `text_completion`.
 """
 
 from typing import Any
@@ -12,17 +13,20 @@ from pipeline.dialects.base import (
     Mark,
     Pieces,
     Reassembler,
+    append_text,
     as_index,
     as_list,
     as_text,
     event_error,
     is_reason,
+    joined,
     report,
     told_error,
 )
 from pipeline.dialects.completion import thoughts
 from pipeline.dialects.merge import merge_member, merge_text
 from pipeline.dialects.quirks import (
+    ECHOES,
     LAST_WINS,
     REASONING,
     REASONING_LISTS,
@@ -34,6 +38,8 @@ NOTHING, CONTENT, REASONED = Mark.NOTHING, Mark.CONTENT, Mark.REASONING
 """The marks by names of this module's own: they are looked up for every token."""
 
 _NOT_KEPT = frozenset({"object", "obfuscation"})
+_MAY_CHANGE = _NOT_KEPT | frozenset({"id", "created", "model", "usage", "error", *LAST_WINS})
+"""Members of which a chunk without choices may say something else than the one before."""
 
 
 class ChatReassembler(Reassembler):
@@ -44,6 +50,7 @@ class ChatReassembler(Reassembler):
         self._top: Json = {}
         self._last: Json = {}
         self._choices: dict[int, _Choice] = {}
+        self._has_choices = False
 
     def event(self, name: str, data: Json) -> int:
         """Take in one chunk, or an error in a chunk's place."""
@@ -56,6 +63,7 @@ class ChatReassembler(Reassembler):
             self._keep_top(name, data)
         mark = NOTHING
         if choices.__class__ is list:
+            self._has_choices = True
             for choice in choices:
                 if choice.__class__ is dict:
                     index = choice.get("index")
@@ -70,16 +78,19 @@ class ChatReassembler(Reassembler):
     def _is_silent(self, name: str, data: Json) -> bool:
         """Read what comes in a chunk's place, without choices; whether it says nothing.
 
-        A delta beside no choice is another API's: only the first of each name would be kept, so the bytes must be.
+        What grows beside no choice is another API's: only the first of each name is kept, so the bytes must be.
         """
         kind = as_text(data.get("type")) or name
         if kind in SILENT_EVENTS:
             return True
         if "object" not in data and "id" not in data:
             self._error = self._error or event_error(kind, data)
-        if "delta" in data:
+        if "delta" in data or any(self._is_lost(key, value) for key, value in data.items()):
             self.flags.add("unknown_event")
         return False
+
+    def _is_lost(self, key: str, value: Any) -> bool:  # noqa: ANN401 - whatever the provider put there
+        return bool(value) and key not in _MAY_CHANGE and self._top.get(key) not in (None, "", value)
 
     def _open(self, index: int | None) -> "_Choice":
         """Return the choice with this index, made if need be; 0 stands in for an index that is none."""
@@ -103,7 +114,7 @@ class ChatReassembler(Reassembler):
             if key == "usage":
                 report(top, value)
             elif value.__class__ is dict and old.__class__ is dict:
-                top[key] = _joined(value, old) if key not in LAST_WINS else _joined(old, value)
+                top[key] = joined(value, old) if key not in LAST_WINS else joined(old, value)
             elif not old or (key in LAST_WINS and value):
                 if value is not None or key not in top:
                     top[key] = value
@@ -111,10 +122,11 @@ class ChatReassembler(Reassembler):
                 self.flags.add("identity_changed")
 
     def _assemble(self) -> Json | None:
-        if not self._choices:
+        if not self._has_choices:
             return self._top or None
         choices = [self._choices[index].whole() for index in sorted(self._choices)]
-        return {**self._top, "object": "chat.completion", "choices": choices}
+        kind = "text_completion" if choices and "message" not in choices[0] else "chat.completion"
+        return {**self._top, "object": kind, "choices": choices}
 
     def _is_terminal(self) -> bool:
         reasons = [is_reason(choice.fields.get("finish_reason")) for choice in self._choices.values()]
@@ -127,11 +139,6 @@ class ChatReassembler(Reassembler):
     def _reasoning(self) -> str | None:
         first = self._choices.get(0)
         return "".join(first.reasoning) or None if first else None
-
-
-def _joined(base: Json, over: Json) -> Json:
-    """Return an object with the members of both; what the second one knows counts."""
-    return {**base, **{key: value for key, value in over.items() if value is not None or key not in base}}
 
 
 class _Choice:
@@ -147,14 +154,14 @@ class _Choice:
 
     def merge(self, choice: Json) -> int:
         delta = choice.pop("delta", None)
+        if delta is None:
+            return self._merge_whole(choice)
         if choice != self._last:
             self._merge_fields(choice, streamed=bool(delta))
         if delta.__class__ is dict:
             return self._merge_delta(delta)
-        if delta is not None:
-            self._flags.add("unexpected_shape")
-        message = choice.get("message")
-        return self._merge_message(message) if isinstance(message, dict) else NOTHING
+        self._flags.add("unexpected_shape")
+        return NOTHING
 
     def _merge_fields(self, choice: Json, *, streamed: bool) -> None:
         """Keep what a choice says beside its delta, unless it repeats the one before and nothing in it grows."""
@@ -169,16 +176,31 @@ class _Choice:
                 elif key != "message":
                     self._keep(key, value)
             elif key == "finish_reason":
-                if is_reason(value):
+                if is_reason(value) or fields[key] is None:
                     fields[key] = value
-            elif key != "index" and not fields.get(key):
+            elif key != "index" and (fields.get(key) is None or not (fields[key] or key in ECHOES)):
                 fields[key] = value
         self._last = None if grows or not streamed else choice
 
     def whole(self) -> Json:
         calls = self._tools.whole()
+        if "text" in self.fields and not self._message and not calls:
+            return self.fields
         message = {"content": None, **self._message, **({"tool_calls": calls} if calls else {})}
         return {**self.fields, "message": message}
+
+    def _merge_whole(self, choice: Json) -> int:
+        """Take in a choice without a delta: with a message, the next piece of a text completion, or neither."""
+        text, message = choice.pop("text", None), choice.get("message")
+        self._merge_fields(choice, streamed=False)
+        if text.__class__ is str:
+            append_text(self.fields, "text", text)
+            return CONTENT if text else NOTHING
+        if message.__class__ is dict:
+            return self._merge_message(message)
+        if message is not None or text is not None:
+            self._flags.add("unexpected_shape")
+        return NOTHING
 
     def _merge_message(self, message: Json) -> int:
         """Take in a message in a delta's place: the whole so far, which some servers send last, or a part of it."""
@@ -236,29 +258,28 @@ class _Choice:
         return NOTHING
 
     def _merge_logprobs(self, value: Any) -> None:  # noqa: ANN401 - whatever the provider put there
-        if value.__class__ is dict:
-            old = self.fields.get("logprobs")
-            merged = self.fields["logprobs"] = old if isinstance(old, dict) else {}
-            for key, entries in value.items():
-                if isinstance(entries, list) and isinstance(merged.get(key), list):
-                    merged[key].extend(entries)
-                elif entries is not None or key not in merged:
-                    merged[key] = list(entries) if isinstance(entries, list) else entries
-        else:
-            self.fields.setdefault("logprobs", value)
+        old = self.fields.get("logprobs")
+        if value.__class__ is not dict or (old and old.__class__ is not dict):
+            return self._keep("logprobs", value)
+        merged = self.fields["logprobs"] = old or {}
+        for key, entries in value.items():
+            if isinstance(entries, list) and isinstance(merged.get(key), list):
+                merged[key].extend(entries)
+            elif entries is not None or key not in merged:
+                merged[key] = list(entries) if isinstance(entries, list) else entries
+        return None
 
     def _keep(self, key: str, value: Any) -> None:  # noqa: ANN401 - whatever the provider put there
         """Keep what a choice says beside its delta: lists grow (token ids), objects are joined."""
         old = self.fields.get(key)
-        if value.__class__ is list:
-            if old.__class__ is list:
-                old.extend(value)
-            else:
-                self.fields[key] = list(value)
-        elif isinstance(old, dict):
-            self.fields[key] = _joined(value, old)
-        elif not old:
-            self.fields[key] = value
+        if not old:
+            self.fields[key] = list(value) if value.__class__ is list else value
+        elif old.__class__ is not value.__class__:
+            self._flags.add("unexpected_shape")
+        elif value.__class__ is list:
+            old.extend(value)
+        else:
+            self.fields[key] = joined(value, old)
 
 
 def _mark(key: str, value: Any) -> int:  # noqa: ANN401 - whatever the provider put there

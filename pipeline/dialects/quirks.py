@@ -28,6 +28,7 @@ PART_LISTS: dict[str, str] = {
 REASONING: dict[str, str] = {
     "reasoning_content": "DeepSeek API documentation; vLLM before 0.11, SGLang",
     "reasoning": "vLLM from 0.11 (vLLM issue 27755), OpenRouter, Groq; recorded",
+    "reasoning_text": "GitHub Copilot, beside `reasoning_opaque` (opencode's Copilot provider)",
 }
 """Members of a chat delta that hold reasoning, in order of preference where both say the same."""
 
@@ -44,6 +45,11 @@ LAST_WINS: dict[str, str] = {
     "metadata": "SGLang's weight versions, whole in the last chunk (SGLang pull request 40347)",
 }
 """Members beside a chat chunk's choices of which the last one counts, not the first."""
+
+ECHOES: dict[str, str] = {
+    "text": "Together repeats the delta's content in it (recorded)",
+}
+"""Members beside a chat delta that only repeat it, piece by piece: the first one is kept, as the OpenAI SDK does."""
 
 NO_REASONS: dict[str, str] = {
     "": "SGLang issue 3912, on every chunk",
