@@ -29,7 +29,6 @@ def read(response: Json) -> Meaning:
     calls = [_tool_call(call) for call in _calls(message)]
     reason = as_text(choice.get("finish_reason"))
     reason = reason if is_reason(reason) else None
-    failed = any(one.get("finish_reason") == "error" for one in choices)
     finish = "refusal" if message.get("refusal") and reason == "stop" else normal_finish(reason)
     return Meaning(
         model=as_text(response.get("model")),
@@ -41,7 +40,7 @@ def read(response: Json) -> Meaning:
         reasoning=_reasoning(message),
         usage=_usage(response),
         error=own_error(response) or next(filter(None, (one.get("error") for one in choices)), None),
-        failed=failed,
+        failed=any(normal_finish(as_text(one.get("finish_reason"))) == "error" for one in choices),
         invalid_arguments=bool(calls) and not all(valid for _, valid in calls),
     )
 

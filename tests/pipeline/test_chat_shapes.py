@@ -128,6 +128,18 @@ def test_events_of_another_api_that_grow_are_never_lost() -> None:
     assert odd(record("chat", events(*made, done=True))) <= {"identity_changed"}
 
 
+@pytest.mark.parametrize("reason", ["error", "network_error", "insufficient_system_resource", "ERROR"])
+def test_a_reason_that_says_error_is_one(reason: str) -> None:
+    """An answer that its provider gave up is a failure by any of the words for it, streamed or not."""
+    whole = {"choices": [{"index": 0, "message": {"content": "a"}, "finish_reason": reason}]}
+    for fields in (
+        record("chat", events(delta(content="a"), delta(reason), done=True)),
+        unstreamed("chat", json.dumps(whole).encode()),
+    ):
+        assert (fields["finish"], fields["finish_reason"]) == ("error", reason)
+        assert (fields["error_category"], fields["complete"]) == ("upstream_error", False)
+
+
 def test_a_detail_of_usage_that_becomes_null_is_not_erased() -> None:
     """Per count the last value that is not null wins, inside the details as well."""
     known = {"prompt_tokens": 9, "prompt_tokens_details": {"cached_tokens": 4, "audio_tokens": None}}
