@@ -164,3 +164,12 @@ def test_reasoning_beside_its_sealed_form() -> None:
     }
     for fields in (streamed, unstreamed("chat", json.dumps(streamed["response"]).encode())):
         assert fields["reasoning_content"] == "hmm"
+
+
+def test_a_message_behind_deltas_that_says_something_else() -> None:
+    """A last message that is not what the deltas amounted to is not appended to them; the bytes show both."""
+    last = {"choices": [{"index": 0, "message": {"content": "Hello."}, "finish_reason": "stop"}]}
+    fields = record("chat", events(delta(content=" Hel"), delta(content="lo."), last, done=True))
+    assert first_choice(fields)["message"]["content"] == " Hello."
+    assert (fields["flags"], fields["finish"]) == (["unexpected_shape"], "stop")
+    assert '"Hello."' in fields["response_raw"]
