@@ -29,6 +29,7 @@ REASONING: dict[str, str] = {
     "reasoning_content": "DeepSeek API documentation; vLLM before 0.11, SGLang",
     "reasoning": "vLLM from 0.11 (vLLM issue 27755), OpenRouter, Groq; recorded",
     "reasoning_text": "GitHub Copilot, beside `reasoning_opaque` (opencode's Copilot provider)",
+    "cot_summary": "GitHub Copilot, beside `cot_id` (tests of the VS Code Copilot Chat extension)",
 }
 """Members of a chat delta that hold reasoning, in order of preference where both say the same."""
 
