@@ -15,12 +15,12 @@ from pipeline.dialects.base import (
     as_index,
     as_text,
     event_error,
-    is_reason,
     joined,
     report,
     told_error,
 )
 from pipeline.dialects.choice import NOTHING, Choice
+from pipeline.dialects.completion import reason_of
 from pipeline.dialects.quirks import LAST_WINS, SILENT_EVENTS
 
 _NOT_KEPT = frozenset({"object", "obfuscation"})
@@ -115,7 +115,7 @@ class ChatReassembler(Reassembler):
         return {**self._top, "object": kind, "choices": choices}
 
     def _is_terminal(self) -> bool:
-        reasons = [is_reason(choice.fields.get("finish_reason")) for choice in self._choices.values()]
+        reasons = [reason_of(choice.fields) for choice in self._choices.values()]
         if self._ended and not all(reasons):
             self.flags.add("no_finish_reason")
         if self._choices and all(reasons) and not self._ended and not self._error:

@@ -118,7 +118,7 @@ class Choice:
                 mark |= self._merge_tools(value)
             elif key == "function_call" and value.__class__ is dict:
                 merge_call(message, key, value, self._flags)
-                mark |= CONTENT
+                mark |= _mark(key, value)
             else:
                 merge_member(message, key, value, self._flags)
                 mark |= _mark(key, value) if value else NOTHING
@@ -169,10 +169,10 @@ class Choice:
 
 
 def _mark(key: str, value: Any) -> int:  # noqa: ANN401 - whatever the provider put there
-    """Say what a member that is no text brings: parts of content may be nothing but thinking."""
+    """Say what a member that is no text brings: parts of content may be nothing but thinking, an object empty."""
     if key in REASONING_LISTS:
         return REASONED
-    if key not in _CONTENT:
+    if key not in _CONTENT or (value.__class__ is dict and not any(value.values())):
         return NOTHING
     parts = as_list(value)
     return REASONED if parts and all(thoughts(part) for part in parts) else CONTENT

@@ -17,7 +17,7 @@ from pipeline.dialects.base import (
     own_error,
     tool_call,
 )
-from pipeline.dialects.quirks import REASONING, REASONING_LISTS, USAGE_PATHS
+from pipeline.dialects.quirks import REASON_PATHS, REASONING, REASONING_LISTS, USAGE_PATHS
 
 
 def read(response: Json) -> Meaning:
@@ -27,8 +27,7 @@ def read(response: Json) -> Meaning:
     message = choice.get("message")
     message = message if isinstance(message, dict) else {}
     calls = [_tool_call(call) for call in _calls(message)]
-    reason = as_text(choice.get("finish_reason"))
-    reason = reason if is_reason(reason) else None
+    reason = as_text(reason_of(choice))
     finish = "refusal" if message.get("refusal") and reason == "stop" else normal_finish(reason)
     return Meaning(
         model=as_text(response.get("model")),
@@ -45,6 +44,11 @@ def read(response: Json) -> Meaning:
     )
 
 
+def reason_of(choice: Json) -> Any:  # noqa: ANN401 - whatever the provider put there
+    """Return why a choice finished, null where it does not say."""
+    return next((reason for path in REASON_PATHS if is_reason(reason := follow(choice, path))), None)
+
+
 def _first(choices: list[Json]) -> Json:
     """Return choice 0, or what stands in its place."""
     for choice in choices:
@@ -57,8 +61,9 @@ def _calls(message: Json) -> list[Json]:
     if _CALLS.isdisjoint(message):
         return []
     calls, legacy = message.get("tool_calls"), message.get("function_call")
+    called = isinstance(legacy, dict) and any(legacy.values())
     return as_list([calls] if isinstance(calls, dict) else calls) + (
-        [{"function": legacy, "type": "function"}] if isinstance(legacy, dict) else []
+        [{"function": legacy, "type": "function"}] if called else []
     )
 
 

@@ -52,6 +52,12 @@ ECHOES: dict[str, str] = {
 }
 """Members beside a chat delta that only repeat it, piece by piece: the first one is kept, as the OpenAI SDK does."""
 
+REASON_PATHS: dict[tuple[str, ...], str] = {
+    ("finish_reason",): "OpenAI API reference, chat completion object",
+    ("finish_details", "type"): "OpenAI's vision preview of GPT-4 (recorded)",
+}
+"""Where in a chat choice its reason to finish may be, first match wins."""
+
 NO_REASONS: dict[str, str] = {
     "": "SGLang issue 3912, on every chunk",
     "null": "DashScope's native API and gateways in front of it: the word, on every chunk",

@@ -173,3 +173,34 @@ def test_a_message_behind_deltas_that_says_something_else() -> None:
     assert first_choice(fields)["message"]["content"] == " Hello."
     assert (fields["flags"], fields["finish"]) == (["unexpected_shape"], "stop")
     assert '"Hello."' in fields["response_raw"]
+
+
+def test_a_reason_to_finish_that_is_in_an_object() -> None:
+    """Where a choice tells its reason in an object of its own, it counts as one, streamed or whole."""
+    last = beside(finish_details={"type": "max_tokens"})
+    del last["choices"][0]["finish_reason"]
+    streamed = record("chat", events(delta(content="a"), last))
+    for fields in (streamed, unstreamed("chat", json.dumps(streamed["response"]).encode())):
+        assert (fields["finish"], fields["finish_reason"], fields["complete"]) == (
+            "length",
+            "max_tokens",
+            True,
+        )
+
+
+def test_a_call_that_is_empty_is_none() -> None:
+    """Servers that send every member of their types send a legacy call without a name and arguments."""
+    empty = {"name": "", "arguments": ""}
+    whole = {
+        "choices": [
+            {"index": 0, "message": {"content": "a", "function_call": empty}, "finish_reason": "stop"}
+        ]
+    }
+    for fields in (
+        record("chat", events(delta(content="a", function_call=empty), delta("stop"), done=True)),
+        unstreamed("chat", json.dumps(whole).encode()),
+    ):
+        assert first_choice(fields)["message"]["function_call"] == empty
+        assert fields["tool_calls"] is None
+    silent = record("chat", events(delta(function_call=empty, audio={"data": ""}), delta("stop"), done=True))
+    assert silent["timing"]["first_token_ms"] is None
