@@ -146,6 +146,10 @@ FINISH: dict[str, str] = {
     "blocklist": "content_filter",
     "recitation": "content_filter",
     "spii": "content_filter",
+    "image_safety": "content_filter",
+    "image_prohibited_content": "content_filter",
+    "image_recitation": "content_filter",
+    "model_armor": "content_filter",
     "sensitive": "content_filter",
     "error_toxic": "content_filter",
     "refusal": "refusal",
@@ -156,6 +160,11 @@ FINISH: dict[str, str] = {
     "network_error": "error",
     "insufficient_system_resource": "error",
     "malformed_function_call": "error",
+    "malformed_response": "error",
+    "malformed_tool_use": "error",
+    "malformed_model_output": "error",
+    "unexpected_tool_call": "error",
+    "too_many_tool_calls": "error",
     "cancelled": "cancelled",
     "abort": "cancelled",
 }
@@ -163,8 +172,14 @@ FINISH: dict[str, str] = {
 
 
 def normal_finish(reason: str | None) -> str | None:
-    """Return a finish reason's normal form; null where there is none."""
-    return FINISH.get(reason.lower(), "other") if reason and is_reason(reason) else None
+    """Return a finish reason's normal form; null where there is none.
+
+    Some servers put their own word for a reason behind the common one and a colon; the more exact word counts.
+    """
+    if not reason or not is_reason(reason):
+        return None
+    words = [reason, *reason.split(": ")[::-1]]
+    return next((known for word in words if (known := FINISH.get(word.lower()))), "other")
 
 
 def is_reason(reason: Any) -> bool:  # noqa: ANN401 - whatever the provider put there

@@ -175,6 +175,27 @@ def test_a_message_behind_deltas_that_says_something_else() -> None:
     assert '"Hello."' in fields["response_raw"]
 
 
+REASONS = {
+    "content_filter: PROHIBITED_CONTENT": "content_filter",
+    "content_filter: a word to come": "content_filter",
+    "function_call_filter: MALFORMED_FUNCTION_CALL": "error",
+    "MAX_TOKENS": "length",
+    "a word: to come": "other",
+}
+
+
+@pytest.mark.parametrize("reason", REASONS)
+def test_a_reason_of_two_words(reason: str) -> None:
+    """A server's own word behind the common one tells more than it; a choice may be nothing but its reason."""
+    bare = {"choices": [{"index": 0, "finish_reason": reason}]}
+    for fields in (
+        record("chat", events(bare, done=True)),
+        unstreamed("chat", json.dumps(bare).encode()),
+    ):
+        assert (fields["finish"], fields["finish_reason"]) == (REASONS[reason], reason)
+        assert fields["complete"] is (REASONS[reason] != "error")
+
+
 def test_a_reason_to_finish_that_is_in_an_object() -> None:
     """Where a choice tells its reason in an object of its own, it counts as one, streamed or whole."""
     last = beside(finish_details={"type": "max_tokens"})
