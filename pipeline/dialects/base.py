@@ -57,6 +57,7 @@ class Reassembler:
     def __init__(self) -> None:
         self.flags: set[str] = set()
         self._error: Any = None
+        self._beside: Json = {}
         self._ended = False
 
     def event(self, name: str, data: Json) -> int:
@@ -73,14 +74,21 @@ class Reassembler:
     def finish(self) -> Assembly:
         """Return what the stream amounted to. Call it once, after the last event.
 
-        An error that came as an event is put into the response as `error`, where an unstreamed answer would have it.
+        An error that came as an event is put into the response as `error`, where an unstreamed answer would have it,
+        and what the event said beside it, too.
         """
         response = self._assemble()
         if self._error and not (response or {}).get("error"):
-            response = {**(response or {}), "error": self._error}
+            response = {**self._beside, **(response or {}), "error": self._error}
         if response is not None:
             join_pieces(response)
         return Assembly(response, self._is_terminal(), self._error, self._reasoning())
+
+    def _fail(self, error: Any, data: Json) -> None:  # noqa: ANN401 - whatever the provider put there
+        """Take in an error and the event that brought it."""
+        self._error = error
+        if error is data.get("error"):
+            self._beside = {key: item for key, item in data.items() if key not in _OF_AN_ERROR}
 
     def _assemble(self) -> Json | None:
         raise NotImplementedError
@@ -90,6 +98,10 @@ class Reassembler:
 
     def _reasoning(self) -> str | None:
         return None
+
+
+_OF_AN_ERROR = frozenset({"type", "error", "sequence_number"})
+"""Members of an error's event that say nothing beside the error."""
 
 
 class Meaning(msgspec.Struct, frozen=True, gc=False):

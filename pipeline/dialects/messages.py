@@ -1,9 +1,9 @@
 """Messages: typed events to the message they stream.
 
-Blocks are opened by index and grow by deltas; which delta changes what is a table, `_DELTAS`, and a delta of an
-unknown kind is merged by its members, so new kinds lose nothing. Tool input is JSON text in pieces, parsed once at
-the end. Usage in `message_delta` is a running total: it replaces, field by field, and nulls change nothing. What else
-the last two events say, beside their type, belongs to the message.
+Blocks are opened by index and grow by deltas; which delta changes what is a table, `_DELTAS`; `_WHOLE` are those that
+bring their members whole, and a delta of an unknown kind is merged by its members, so new kinds lose nothing. Tool
+input is JSON text in pieces, parsed once at the end. Usage in `message_delta` is a running total: it replaces, field
+by field, and nulls change nothing. What else the last two events say, beside their type, belongs to the message.
 """
 
 from typing import Any
@@ -21,6 +21,7 @@ from pipeline.dialects.base import (
     as_text,
     event_error,
     follow,
+    is_reason,
     normal_finish,
     own_error,
     report,
@@ -38,6 +39,8 @@ _DELTAS: dict[str, tuple[str, str, int]] = {
 }
 """Type of delta, to the block opened where none was, the delta's member, and what it brings."""
 
+_WHOLE = frozenset({"compaction_delta"})
+"""Types of deltas that say what their members are, not how they go on, by the documentation of compaction."""
 
 _USUAL_MEMBERS = 2
 """Members of a delta of a known kind: its type and what it adds. Any more are kept as the block's own."""
@@ -63,6 +66,7 @@ class MessagesReassembler(Reassembler):
         self._blocks: list[tuple[int, _Block]] = []
         self._by_index: dict[int, _Block] = {}
         self._last = -1
+        self._stopped = False
 
     def event(self, name: str, data: Json) -> int:
         """Take in one event; its own `type` decides, else the event's name."""
@@ -79,7 +83,7 @@ class MessagesReassembler(Reassembler):
         if handler is not None:
             handler(self, data)
         elif (error := event_error(kind, data)) is not None:
-            self._error = error
+            self._fail(error, data)
         else:
             self.flags.add("unknown_event")
         return Mark.NOTHING
@@ -125,6 +129,8 @@ class MessagesReassembler(Reassembler):
             self.flags.add("repeated_index")
             index = self._last + 1 if index is None else index
         self._open(index, fields)
+        if fields.get("type") == "fallback" and (model := as_text(follow(fields, ("to", "model")))):
+            self._known()["model"] = model
         if fields.get("thinking") or fields.get("type") == "redacted_thinking":
             return Mark.REASONING
         is_call = (as_text(fields.get("type")) or "").endswith("tool_use")
@@ -159,7 +165,10 @@ class MessagesReassembler(Reassembler):
         value = delta.get(member)
         if kind not in _DELTAS or len(delta) > _USUAL_MEMBERS:
             more = {key: item for key, item in delta.items() if key not in ("type", member)}
-            merge(block.fields, more, self.flags)
+            if kind in _WHOLE:
+                self._merge_envelope(block.fields, more)
+            else:
+                merge(block.fields, more, self.flags)
         if kind == "citations_delta":
             old = block.fields.get("citations")
             citations = block.fields["citations"] = old if isinstance(old, list) else []
@@ -178,19 +187,30 @@ class MessagesReassembler(Reassembler):
         else:
             append_text(block.fields, member, value)
 
+    def _known(self) -> Json:
+        """Return the message, begun here where its start is missing."""
+        if self._message is None:
+            self._message = {"type": "message", "role": "assistant"}
+        return self._message
+
     def _message_delta(self, data: Json) -> None:
-        message = self._message = self._message if self._message is not None else {}
         delta = data.get("delta")
-        self._merge_envelope(message, delta if isinstance(delta, dict) else {})
-        self._merge_envelope(message, {key: item for key, item in data.items() if key not in _EVENT_MEMBERS})
-        report(message, data.get("usage"))
+        news = delta if isinstance(delta, dict) else {}
+        self._stopped = self._stopped or is_reason(news.get("stop_reason"))
+        report(self._known(), news.pop("usage", None))
+        self._merge_envelope(self._known(), news)
+        self._of_message(data)
 
     def _stop(self, data: Json) -> None:
         self._ended = True
         if self._message is not None:
-            self._merge_envelope(
-                self._message, {key: item for key, item in data.items() if key not in _EVENT_MEMBERS}
-            )
+            self._of_message(data)
+
+    def _of_message(self, data: Json) -> None:
+        """Take in what one of the last events says beside what it changes: it is of the message."""
+        more = {key: item for key, item in data.items() if key not in _EVENT_MEMBERS}
+        self._merge_envelope(self._known(), more)
+        report(self._known(), data.get("usage"))
 
     def _merge_envelope(self, message: Json, news: Json) -> None:
         for key, value in news.items():
@@ -202,7 +222,7 @@ class MessagesReassembler(Reassembler):
             return None
         blocks = sorted(self._blocks, key=lambda entry: entry[0])
         content = [self._whole(block) for _, block in blocks]
-        return {**(self._message or {"type": "message", "role": "assistant"}), "content": content}
+        return {**self._known(), "content": content}
 
     def _whole(self, block: _Block) -> Json:
         text = "".join(block.input or ())
@@ -214,10 +234,9 @@ class MessagesReassembler(Reassembler):
         return block.fields
 
     def _is_terminal(self) -> bool:
-        stopped = bool(self._message and self._message.get("stop_reason"))
-        if stopped and not self._ended and not self._error:
+        if self._stopped and not self._ended and not self._error:
             self.flags.add("no_stop_event")
-        return self._ended or stopped
+        return self._ended or self._stopped
 
 
 _EVENT_MEMBERS = frozenset({"type", "delta", "usage", "index"})

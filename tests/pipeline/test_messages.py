@@ -172,11 +172,11 @@ BLOCKS: dict[str, tuple[list[dict[str, Any]], list[dict[str, Any]]]] = {
     ),
     "a delta of a kind to come": (
         [
-            block(0, type="compaction", content=None),
-            grow(0, "compaction", content="sum"),
-            grow(0, "compaction", content="mary", more=[1]),
+            block(0, type="digest", content=None),
+            grow(0, "digest", content="sum"),
+            grow(0, "digest", content="mary", more=[1]),
         ],
-        [{"type": "compaction", "content": "summary", "more": [1]}],
+        [{"type": "digest", "content": "summary", "more": [1]}],
     ),
     "blocks in the start message": ([grow(0, "text", text="b")], [{"type": "text", "text": "ab"}]),
 }
