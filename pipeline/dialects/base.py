@@ -320,5 +320,7 @@ def tool_call(call_id: Any, name: Any, arguments: Any, kind: Any) -> tuple[ToolC
     ), valid
 
 
-FREE_TEXT_TOOLS = frozenset({"custom", "custom_tool_call", "code_interpreter_call"})
+FREE_TEXT_TOOLS = frozenset(
+    {"custom", "custom_tool_call", "code_interpreter_call", "image_generation_call", "program"}
+)
 """Types of tool calls whose input is text by definition, so that text like `1` stays text."""

@@ -135,8 +135,9 @@ def test_every_item_of_the_responses_sdk_is_kept(kind: str, *, streamed_whole: b
     fields = record("responses", body)
     assert fields["response"]["output"] == [item]
     assert (fields["complete"], odd(fields) - {"invalid_arguments"}) == (True, set())
-    is_call = kind.endswith("_call") or kind == "mcp_approval_request"
-    assert bool(fields["tool_calls"]) is (is_call and kind != "image_generation_call")
+    assert bool(fields["tool_calls"]) is (
+        kind.endswith("_call") or kind in {"mcp_approval_request", "program"}
+    )
 
 
 @pytest.mark.parametrize("kind", BLOCKS)
