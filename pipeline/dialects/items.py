@@ -12,7 +12,7 @@ class Delta(NamedTuple):
     """Where an event's text goes: the item's member, or member `field` of a part in the item's list `parts`.
 
     `item` and `part` are the types that are opened where nothing was; `place` is the event's member with the part's
-    index, `text` the one with the text of a `.done` event.
+    index, `text` the one with the text of a `.done` event. `inside` is the object in the item that has `field`.
     """
 
     item: str
@@ -22,6 +22,7 @@ class Delta(NamedTuple):
     part: str | None = None
     place: str = "content_index"
     text: str = "text"
+    inside: str | None = None
 
 
 DELTAS: dict[str, Delta] = {
@@ -35,6 +36,9 @@ DELTAS: dict[str, Delta] = {
     "response.mcp_call_arguments": Delta("mcp_call", "arguments", Mark.CONTENT, text="arguments"),
     "response.custom_tool_call_input": Delta("custom_tool_call", "input", Mark.CONTENT, text="input"),
     "response.code_interpreter_call_code": Delta("code_interpreter_call", "code", Mark.CONTENT, text="code"),
+    "response.apply_patch_call_operation_diff": Delta(
+        "apply_patch_call", "diff", Mark.CONTENT, text="diff", inside="operation"
+    ),
     "response.audio": Delta("message", "data", Mark.CONTENT, "content", "output_audio", text="data"),
     "response.audio.transcript": Delta(
         "message", "transcript", Mark.CONTENT, "content", "output_audio", text="transcript"
@@ -64,16 +68,37 @@ _PART_LISTS = ("content", "summary", "output")
 
 
 class Item:
-    """One output item under construction; its lists of parts are kept by index until it is whole."""
+    """One output item under construction; its lists of parts are kept by index until it is whole.
 
-    def __init__(self, fields: Json) -> None:
+    `guessed` says that no event has opened it, so that its type is only what its deltas are of.
+    """
+
+    def __init__(self, fields: Json, item_id: str | None = None) -> None:
+        self.id = item_id
         self.fields = dict(fields)
         self.parts: dict[str, dict[int, Any]] = {}
         self.commands: dict[int, Json] = {}
-        self.done = False
+        self.done = self.guessed = False
         for name in _PART_LISTS:
             if isinstance(fields.get(name), list):
                 self.parts[name] = dict(enumerate(fields[name]))
+
+    def may_be(self, item_id: str | None, fields: Json, *, done: bool) -> bool:
+        """Whether an event that opens or closes an item in this one's place speaks of this one."""
+        if item_id and item_id == self.id:
+            return True
+        if done:
+            return not self.done or fields == self.whole()
+        return self.guessed
+
+    def fill(self, fields: Json) -> None:
+        """Take in an opening that came behind the item's first delta, or a second time: what grew stays."""
+        grown = {key: value for key, value in self.fields.items() if value and key != "type"}
+        self.fields = {**fields, **grown}
+        self.guessed = False
+        for name in _PART_LISTS:
+            if isinstance(fields.get(name), list):
+                self.parts[name] = {**dict(enumerate(fields[name])), **self.parts.get(name, {})}
 
     def whole(self) -> Json:
         """Return the item, its parts in the order of their indexes."""
@@ -95,6 +120,22 @@ class Item:
             ]
             index = max(own) if own else max(parts, default=-1) + 1
         return parts.setdefault(index, {"type": delta.part})
+
+    def renew_part(self, parts: str, index: int, part: Json) -> None:
+        """Take in a part, opened or whole; what has grown of it is not undone by an empty member."""
+        known = self.parts.setdefault(parts, {})
+        old = known.get(index)
+        grown = old.items() if isinstance(old, dict) else ()
+        known[index] = {**part, **{key: value for key, value in grown if value and not part.get(key)}}
+
+    def member(self, delta: Delta) -> Json:
+        """Return the object that a delta outside of parts grows: the item, or an object in it."""
+        if delta.inside is None:
+            return self.fields
+        if not isinstance(self.fields.get(delta.inside), dict):
+            self.fields[delta.inside] = {}
+        inside: Json = self.fields[delta.inside]
+        return inside
 
     def write_command(self, index: int, text: Any, *, whole: bool) -> None:  # noqa: ANN401 - the wire's
         """Take in a shell command, or a piece of it."""

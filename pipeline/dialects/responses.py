@@ -1,9 +1,8 @@
 """Responses: typed events to the response object they stream.
 
-The terminal event carries the whole response and is believed. Where it is missing, or came without the items that
-were streamed, the items built from the other events stand in: placed by `output_index`, else by `item_id`, since ids
-have been seen to change between events of one item. An item's `done` event is final; a delta behind it is flagged.
-Which event changes what is a table, `DELTAS`.
+The terminal event carries the whole response and is believed; what only earlier events said of the response stays.
+Where it is missing, or came without the items that were streamed, the items built from the other events stand in. An
+item's `done` event is final; a delta behind it is flagged. Which event changes what is a table, `DELTAS`.
 """
 
 from typing import Any
@@ -27,21 +26,19 @@ from pipeline.dialects.items import (
     Delta,
     Item,
 )
+from pipeline.dialects.output import Output
 from pipeline.dialects.quirks import SILENT_EVENTS
 
-_LIFECYCLE = frozenset(
-    {
-        "response.created",
-        "response.queued",
-        "response.in_progress",
-        "response.completed",
-        "response.incomplete",
-        "response.failed",
-        "response.cancelled",
-        "response.done",
-    },
-)
-_TERMINAL = _LIFECYCLE - {"response.created", "response.queued", "response.in_progress"}
+_TERMINAL = {
+    "response.completed": "completed",
+    "response.incomplete": "incomplete",
+    "response.failed": "failed",
+    "response.cancelled": "cancelled",
+    "response.done": "completed",
+}
+"""Events that end a stream, to the status of the response where it does not name its own."""
+
+_LIFECYCLE = frozenset({"response.created", "response.queued", "response.in_progress", *_TERMINAL})
 _STATES = (
     ".in_progress",
     ".searching",
@@ -64,9 +61,7 @@ class ResponsesReassembler(Reassembler):
     def __init__(self) -> None:
         super().__init__()
         self._envelope: Json | None = None
-        self._items: dict[int, Item] = {}
-        self._places: dict[str, int] = {}
-        self._last = -1
+        self._output = Output()
         self._number: int | None = None
         self._closed = False
         self._doubts: set[str] = set()
@@ -78,9 +73,9 @@ class ResponsesReassembler(Reassembler):
             return Mark.SILENT
         self._check_number(data.get("sequence_number"))
         if kind in _LIFECYCLE:
-            self._lifecycle(kind, data.get("response"))
-        elif "response" not in data and (error := event_error(kind, data)) is not None:
-            self._error = error
+            self._lifecycle(kind, data)
+        elif ("error" in data or kind in ("error", "")) and (error := _stream_error(kind, data)) is not None:
+            self._fail(error, data)
             self._ended = True
         elif kind.startswith("response.output_item."):
             return self._output_item(data, done=kind.endswith(".done"))
@@ -92,53 +87,60 @@ class ResponsesReassembler(Reassembler):
         """Pass over `[DONE]`: this dialect ends with an event, and the mark proves nothing."""
 
     def _check_number(self, number: Any) -> None:  # noqa: ANN401 - whatever the provider put there
-        number = as_index(number)
-        if number is not None:
+        if number.__class__ is int and number >= 0:
             if self._number is not None and number != self._number + 1:
                 self.flags.add("sequence_gap")
             self._number = number
 
-    def _lifecycle(self, kind: str, response: Any) -> None:  # noqa: ANN401 - whatever the provider put there
+    def _lifecycle(self, kind: str, data: Json) -> None:
         terminal = kind in _TERMINAL
         if self._closed:
             self.flags.add("after_terminal")
+        response = data.get("response")
         if not isinstance(response, dict):
             self.flags.add("unexpected_shape")
-        elif terminal or not self._closed:
-            old_id = (self._envelope or {}).get("id")
-            self._envelope = dict(response)
-            if old_id and response.get("id") not in (None, old_id):
-                self.flags.add("identity_changed")
-                self._envelope["id"] = old_id
-        self._closed = self._closed or terminal
-        self._ended = self._ended or terminal
+            response = {}
+        if data.get("error"):
+            self._fail(data["error"], {})
+        if terminal or not self._closed:
+            self._renew(response)
+        if terminal:
+            self._end(kind, data)
+        elif isinstance(response.get("output"), list):
+            self._output.seed(response["output"])
+
+    def _renew(self, response: Json) -> None:
+        """Take in what an event says of the response; what it leaves out stays as it was."""
+        old = self._envelope or {}
+        new = self._envelope = {**old, **response}
+        for name in _LASTING:
+            if old.get(name) and new.get(name) is None:
+                new[name] = old[name]
+        if not response.get("output"):
+            new["output"] = old.get("output") if self._closed else response.get("output")
+        if old.get("id") and new["id"] != old["id"]:
+            self.flags.add("identity_changed")
+            new["id"] = old["id"]
+
+    def _end(self, kind: str, data: Json) -> None:
+        """Take in that the stream ended, and what its last event says beside the response."""
+        envelope = self._envelope or {}
+        if not isinstance(data.get("response"), dict) or not as_text(data["response"].get("status")):
+            envelope["status"] = _TERMINAL[kind]
+        for name, value in data.items():
+            if name not in _BESIDE and envelope.get(name) is None:
+                envelope[name] = value
+        self._closed = self._ended = True
 
     def _output_item(self, data: Json, *, done: bool) -> int:
         """Take in an item that opens or closes; the call of a tool is content from its opening on."""
         fields = data.get("item")
         if not isinstance(fields, dict):
             return Mark.NOTHING
-        item_id = as_text(fields.get("id"))
-        index = self._place(data, item_id)
-        if index is None or (index in self._items and not done):
-            if index is not None:
-                self.flags.add("repeated_index")
-            index = self._last + 1
+        if self._output.take(data, fields, done=done):
+            self.flags.add("repeated_index")
         is_call = not done and (as_text(fields.get("type")) or "").endswith("_call")
-        self._put(index, item_id, fields).done = done
         return Mark.CONTENT if is_call else Mark.NOTHING
-
-    def _put(self, index: int, item_id: str | None, fields: Json) -> Item:
-        item = self._items[index] = Item(fields)
-        self._last = max(self._last, index)
-        if item_id:
-            self._places.setdefault(item_id, index)
-        return item
-
-    def _place(self, data: Json, item_id: str | None) -> int | None:
-        """Return where an item is: where its id was opened, else where the event says. Ids may change, too."""
-        known = self._places.get(item_id) if item_id else None
-        return known if known is not None else as_index(data.get("output_index"))
 
     def _inside(self, kind: str, data: Json) -> int:
         """Take in an event about the inside of an item."""
@@ -149,15 +151,24 @@ class ResponsesReassembler(Reassembler):
             return Mark.NOTHING if silent else self._text(delta, data, done=what == "done")
         if stem in PARTS and what in ("added", "done"):
             self._part(*PARTS[stem], data)
+        elif kind.endswith(_STATES):
+            self._state(stem, data)
         elif kind == "response.output_text.annotation.added":
             self._annotation(data)
         elif stem in (SHELL_COMMAND, SHELL_OUTPUT):
             return self._shell(stem, what, data)
         elif kind == PARTIAL_IMAGE:
             self._partial_image(data)
-        elif not kind.endswith(_STATES):
+        else:
             self._doubts.add("unknown_event")
         return Mark.NOTHING
+
+    def _state(self, stem: str, data: Json) -> None:
+        """Take in how far an item is: only its failure says more than the item's own events."""
+        if data.get("error"):
+            item = self._item(data, stem.removeprefix("response."))
+            if not item.done:
+                item.fields.setdefault("error", data["error"])
 
     def _shell(self, stem: str, what: str, data: Json) -> int:
         """Take in an event about a shell call's commands, or about what they wrote."""
@@ -182,14 +193,9 @@ class ResponsesReassembler(Reassembler):
 
     def _item(self, data: Json, kind: str) -> Item:
         """Return the item that an event speaks of, opened if need be."""
-        item_id = as_text(data.get("item_id"))
-        index = self._place(data, item_id)
-        if index is None:
-            index = self._last + 1 if item_id else max(self._last, 0)
-        item = self._items.get(index)
-        if item is None:
+        item = self._output.of(data, kind)
+        if item.guessed:
             self._doubts.add("unopened_item")
-            item = self._put(index, item_id, {"type": kind, **({"id": item_id} if item_id else {})})
         return item
 
     def _text(self, delta: Delta, data: Json, *, done: bool) -> int:
@@ -199,13 +205,16 @@ class ResponsesReassembler(Reassembler):
         if item.done:
             self._doubts |= set() if done else {"late_delta"}
             return mark
-        target = item.fields if delta.parts is None else self._open_part(item, delta, data)
+        target = item.member(delta) if delta.parts is None else self._open_part(item, delta, data)
         if not isinstance(text, str):
             self._doubts.add("unexpected_shape")
             return Mark.NOTHING
         if done:
             mark = delta.mark if text and not target.get(delta.field) else Mark.NOTHING
-            target[delta.field] = text
+            if text:
+                target[delta.field] = text
+            else:
+                target.setdefault(delta.field, text)
             item.fields |= {
                 key: data[key]
                 for key in _NAMES
@@ -228,7 +237,7 @@ class ResponsesReassembler(Reassembler):
         if isinstance(part, dict):
             item = self._item(data, "reasoning" if part.get("type") == "reasoning_text" else kind)
             if not item.done:
-                item.parts.setdefault(parts, {})[as_index(data.get(place)) or 0] = dict(part)
+                item.renew_part(parts, as_index(data.get(place)) or 0, part)
 
     def _annotation(self, data: Json) -> None:
         item = self._item(data, "message")
@@ -238,10 +247,10 @@ class ResponsesReassembler(Reassembler):
 
     def _assemble(self) -> Json | None:
         envelope = self._envelope
-        if envelope is not None and self._closed and (envelope.get("output") or not self._items):
+        if envelope is not None and self._closed and (envelope.get("output") or not self._output.items):
             return envelope if envelope.get("output") is not None else {**envelope, "output": []}
         self.flags |= self._doubts
-        items = [self._items[index].whole() for index in sorted(self._items)]
+        items = self._output.whole()
         if envelope is None:
             return {"object": "response", "output": items} if items else None
         if self._closed:
@@ -250,6 +259,13 @@ class ResponsesReassembler(Reassembler):
 
     def _is_terminal(self) -> bool:
         return self._ended
+
+
+def _stream_error(kind: str, data: Json) -> Any:  # noqa: ANN401 - whatever the provider put there
+    """Return the error that an event is, null if it is none, or only an item's."""
+    if kind != "error" and ("response" in data or (kind.endswith(_STATES) and "item_id" in data)):
+        return None
+    return event_error(kind, data)
 
 
 def _extend(target: Json, key: str, entries: Any) -> None:  # noqa: ANN401 - whatever the provider put there
@@ -262,6 +278,11 @@ def _extend(target: Json, key: str, entries: Any) -> None:  # noqa: ANN401 - wha
 
 
 _EVENT_MEMBERS = frozenset({"type", "sequence_number", "output_index", "item_id"})
+_BESIDE = _EVENT_MEMBERS | {"response", "error", "event_id", "obfuscation"}
+"""Members of a terminal event that say nothing of the response beside it."""
+
+_LASTING = ("id", "model", "usage")
+"""Members of a response that a later event's null does not take back."""
 
 _NAMES = ("name", "call_id")
 """What the `done` event of a call's arguments may say of the call itself."""
