@@ -201,6 +201,12 @@ class MessagesReassembler(Reassembler):
         self._merge_envelope(self._known(), news)
         self._of_message(data)
 
+    def _whole_message(self, data: Json) -> None:
+        """Take in a message that is an event by itself: start, blocks and end in one."""
+        self._start({"message": data})
+        self._stopped = self._stopped or is_reason(data.get("stop_reason"))
+        self._ended = True
+
     def _stop(self, data: Json) -> None:
         self._ended = True
         if self._message is not None:
@@ -246,6 +252,7 @@ _HANDLERS = {
     "content_block_stop": MessagesReassembler._block_stop,  # noqa: SLF001
     "message_delta": MessagesReassembler._message_delta,  # noqa: SLF001
     "message_stop": MessagesReassembler._stop,  # noqa: SLF001
+    "message": MessagesReassembler._whole_message,  # noqa: SLF001
 }
 
 

@@ -84,6 +84,7 @@ SILENT_EVENTS: dict[str, str] = {
     "keep-alive": "the same in other spellings",
     "keep_alive": "the same in other spellings",
     "heartbeat": "the same in other words",
+    "vertex_event": "Vertex AI, between the events of Anthropic's models; gateways drop it (Portkey's transformer)",
 }
 """Event types that say nothing about the answer."""
 

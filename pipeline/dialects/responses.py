@@ -1,6 +1,7 @@
 """Responses: typed events to the response object they stream.
 
-The terminal event carries the whole response and is believed; what only earlier events said of the response stays.
+The terminal event carries the whole response and is believed; what only earlier events said of the response stays. A
+response that is an event by itself is such an end.
 Where it is missing, or came without the items that were streamed, the items built from the other events stand in. An
 item's `done` event is final; a delta behind it is flagged. Which event changes what is a table, `DELTAS`.
 """
@@ -159,6 +160,8 @@ class ResponsesReassembler(Reassembler):
             return self._shell(stem, what, data)
         elif kind == PARTIAL_IMAGE:
             self._partial_image(data)
+        elif data.get("object") == "response":
+            self._lifecycle("response.done", {"response": data})
         else:
             self._doubts.add("unknown_event")
         return Mark.NOTHING

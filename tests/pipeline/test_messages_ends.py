@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.exchanges import named, record
+from tests.exchanges import events, named, record
 
 Json = dict[str, Any]
 USAGE = {"input_tokens": 25, "output_tokens": 1}
@@ -108,3 +108,12 @@ def test_what_stands_beside_an_error_is_kept(before: list[Json]) -> None:
     fields = record("messages", named(*before, event))
     assert (fields["response"]["error"], fields["response"]["request_id"]) == (event["error"], "req_1")
     assert fields["response"].get("type") == ("message" if before else None)
+
+
+def test_a_message_that_is_one_event() -> None:
+    """A server that writes its whole answer as one event has answered; behind a stream it repeats nothing."""
+    whole = {**STARTED, "content": [{"type": "text", "text": "x"}], "stop_reason": "end_turn"}
+    for body in ([whole], [START, *SPOKEN, whole]):
+        fields = record("messages", events(*body, done=True))
+        assert (fields["response"], fields["finish"], fields["complete"]) == (whole, "stop", True)
+        assert set(fields["flags"]) <= {"duplicate_start"}

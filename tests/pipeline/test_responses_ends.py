@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.exchanges import named, record
+from tests.exchanges import events, named, record
 
 Json = dict[str, Any]
 STARTED: Json = {"id": "r", "object": "response", "model": "m", "status": "in_progress", "output": []}
@@ -74,3 +74,15 @@ def test_an_error_beside_a_response_is_an_error() -> None:
     assert (fields["error_category"], fields["error"]["code"]) == ("upstream_error", "server_error")
     assert (fields["response"]["error"], fields["response"]["request_id"]) == (error, "q")
     assert fields["response"]["status"] == "in_progress"
+
+
+def test_a_response_that_is_one_event() -> None:
+    """A server that writes its whole answer as one event, without a type, has answered."""
+    whole = {**STARTED, "status": "completed", "output": [MESSAGE], "usage": USAGE, "error": None}
+    fields = record("responses", events(whole, done=True))
+    assert (fields["response"], fields["complete"], fields["flags"]) == (whole, True, [])
+    failed = {**whole, "status": "failed", "error": {"code": "server_error", "message": "x"}}
+    fields = record("responses", events(failed))
+    assert (fields["response"], fields["error_category"]) == (failed, "upstream_error")
+    pending = record("responses", events({**whole, "status": "queued"}))
+    assert (pending["complete"], pending["finish"]) == (False, None)
