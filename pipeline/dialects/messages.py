@@ -66,6 +66,8 @@ class MessagesReassembler(Reassembler):
         self._blocks: list[tuple[int, _Block]] = []
         self._by_index: dict[int, _Block] = {}
         self._last = -1
+        self._newest = 0
+        self._restarted = False
         self._stopped = False
 
     def event(self, name: str, data: Json) -> int:
@@ -114,9 +116,12 @@ class MessagesReassembler(Reassembler):
         report(known, message.get("usage"))
 
     def _open(self, index: int, fields: Json) -> _Block:
+        """Open a block where its index says; once an index came again, where it arrived, since the rest may, too."""
+        self._restarted = self._restarted or index in self._by_index
         block = self._by_index[index] = _Block(fields)
-        self._last = max(self._last, index)
-        self._blocks.append((index, block))
+        place = self._last + 1 if self._restarted else index
+        self._newest, self._last = index, max(self._last, place)
+        self._blocks.append((place, block))
         return block
 
     def _block_start(self, data: Json) -> int:
@@ -143,7 +148,7 @@ class MessagesReassembler(Reassembler):
 
     def _place(self, data: Json) -> int:
         index = as_index(data.get("index"))
-        return index if index is not None else max(self._last, 0)
+        return index if index is not None else self._newest
 
     def _delta(self, data: Json) -> int:
         delta = data.get("delta")
