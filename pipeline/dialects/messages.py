@@ -247,7 +247,7 @@ class MessagesReassembler(Reassembler):
     def _is_terminal(self) -> bool:
         if self._stopped and not self._ended and not self._error:
             self.flags.add("no_stop_event")
-        return self._ended or self._stopped
+        return self._stopped or (self._ended and bool(self._message or self._blocks))
 
 
 _EVENT_MEMBERS = frozenset({"type", "delta", "usage", "index"})

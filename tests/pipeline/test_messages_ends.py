@@ -117,3 +117,13 @@ def test_a_message_that_is_one_event() -> None:
         fields = record("messages", events(*body, done=True))
         assert (fields["response"], fields["finish"], fields["complete"]) == (whole, "stop", True)
         assert set(fields["flags"]) <= {"duplicate_start"}
+
+
+def test_an_end_of_nothing_is_no_answer() -> None:
+    """A stop event ends a message; where there was none, nothing was answered."""
+    fields = record("messages", named({"type": "ping"}, STOP))
+    assert (fields["response"], fields["complete"], fields["error_category"]) == (
+        None,
+        False,
+        "stream_truncated",
+    )
