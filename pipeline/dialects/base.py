@@ -279,13 +279,16 @@ def told_error(data: Json) -> Any:  # noqa: ANN401 - whatever the provider put t
 _BESIDE_TEXT = frozenset({"code", "error_type", "error_code", "status_code", "statusCode", "message"})
 
 
-def event_error(kind: str, data: Json) -> Any:  # noqa: ANN401 - whatever the provider put there
+def event_error(name: str, kind: str, data: Json) -> Any:  # noqa: ANN401 - whatever the provider put there
     """Return the error that an event of a typed dialect is, null if it is none: by its type, its member, or neither.
 
-    Frameworks write what they raise as an object without a type, that says no more than `detail` or `message`.
+    Frameworks write what they raise as an object without a type, that says no more than `detail` or `message`; others
+    write the error itself, with its own type, as the data of an event named `error`.
     """
     if kind == "error" or data.get("error"):
         return told_error(data) or {key: item for key, item in data.items() if key != "type"}
+    if name == "error":
+        return data
     return data if not kind and (data.get("detail") or data.get("message")) else None
 
 

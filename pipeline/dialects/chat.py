@@ -70,7 +70,7 @@ class ChatReassembler(Reassembler):
         if kind in SILENT_EVENTS:
             return True
         if "object" not in data and "id" not in data:
-            self._error = self._error or event_error(kind, data)
+            self._error = self._error or event_error(name, kind, data)
         if "delta" in data or any(self._is_lost(key, value) for key, value in data.items()):
             self.flags.add("unknown_event")
         return False

@@ -84,7 +84,7 @@ class MessagesReassembler(Reassembler):
         handler = _HANDLERS.get(kind)
         if handler is not None:
             handler(self, data)
-        elif (error := event_error(kind, data)) is not None:
+        elif (error := event_error(name, kind, data)) is not None:
             self._fail(error, data)
         else:
             self.flags.add("unknown_event")

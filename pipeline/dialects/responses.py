@@ -75,7 +75,9 @@ class ResponsesReassembler(Reassembler):
         self._check_number(data.get("sequence_number"))
         if kind in _LIFECYCLE:
             self._lifecycle(kind, data)
-        elif ("error" in data or kind in ("error", "")) and (error := _stream_error(kind, data)) is not None:
+        elif ("error" in data or name == "error" or kind in ("error", "")) and (
+            error := _stream_error(name, kind, data)
+        ) is not None:
             self._fail(error, data)
             self._ended = True
         elif kind.startswith("response.output_item."):
@@ -264,11 +266,11 @@ class ResponsesReassembler(Reassembler):
         return self._ended
 
 
-def _stream_error(kind: str, data: Json) -> Any:  # noqa: ANN401 - whatever the provider put there
+def _stream_error(name: str, kind: str, data: Json) -> Any:  # noqa: ANN401 - whatever the provider put there
     """Return the error that an event is, null if it is none, or only an item's."""
     if kind != "error" and ("response" in data or (kind.endswith(_STATES) and "item_id" in data)):
         return None
-    return event_error(kind, data)
+    return event_error(name, kind, data)
 
 
 def _extend(target: Json, key: str, entries: Any) -> None:  # noqa: ANN401 - whatever the provider put there

@@ -121,6 +121,9 @@ def test_events_that_say_nothing(dialect: str, nothing: bytes) -> None:
 ERRORS = {
     "a line of its own kind": b'error: {"code":400,"message":"too large"}\n\n',
     "a bare line": b'{"error":{"code":400,"message":"too large"}}\n\n',
+    "an event of that name, its data the error": (
+        b'event: error\ndata: {"type":"bad_thing","code":400,"message":"too large"}\n\n'
+    ),
     "a bare line that ends the body": b'{"error":{"code":400,"message":"too large"}}',
 }
 
@@ -128,7 +131,7 @@ ERRORS = {
 @pytest.mark.parametrize("name", ERRORS)
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_errors_past_the_standard(dialect: str, name: str) -> None:
-    """An error that a server writes without `data:` is the call's error, with the partial answer beside it."""
+    """An error that a server writes in a way of its own is the call's error, with the partial answer beside it."""
     begun = WRITE["responses"](*OPENING[dialect], text(dialect, "Hel"))
     fields = record(dialect, begun + ERRORS[name])
     assert (said(fields), fields["complete"], fields["error_category"]) == ("Hel", False, "client_error")
