@@ -64,6 +64,9 @@ SHELL_COMMAND = "response.shell_call_command"
 SHELL_OUTPUT = "response.shell_call_output_content"
 PARTIAL_IMAGE = "response.image_generation_call.partial_image"
 
+_APART = ("message", "reasoning")
+"""Types of items that hold nothing of another type."""
+
 _PART_LISTS = ("content", "summary", "output")
 
 
@@ -87,9 +90,16 @@ class Item:
         """Whether an event that opens or closes an item in this one's place speaks of this one."""
         if item_id and item_id == self.id:
             return True
+        if fields.get("type") not in (None, self.fields.get("type")):
+            return False
         if done:
             return not self.done or fields == self.whole()
         return self.guessed
+
+    def may_hold(self, kind: str) -> bool:
+        """Whether what is of an item of this type can be of this one; calls go by each other's events."""
+        own = self.fields.get("type")
+        return own in (None, kind) or (own not in _APART and kind not in _APART)
 
     def fill(self, fields: Json) -> None:
         """Take in an opening that came behind the item's first delta, or a second time: what grew stays."""

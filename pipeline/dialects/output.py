@@ -2,7 +2,8 @@
 
 An item is found where `output_index` and `item_id` agree, else where its id was opened, else by the index alone:
 servers share an index among items, share an id among items, and change ids between the events of one item. An item
-that comes where another is gets a place of its own behind the last, and its index then means the newest.
+that comes where another is gets a place of its own behind the last, and its index then means the newest. No message
+holds what is of a reasoning or a call, whatever the index says.
 """
 
 from typing import Any
@@ -31,6 +32,9 @@ class Output:
         if place is None:
             place = self._last + 1 if item_id else max(self._last, 0)
         item = self.items.get(place)
+        if item is not None and item.id != item_id and not item.may_hold(kind):
+            place = max((at for at in self.items if self._is_open(at, kind)), default=self._last + 1)
+            item = self.items.get(place)
         if item is None:
             item = self._put(place, item_id, {"type": kind, **({"id": item_id} if item_id else {})})
             item.guessed = True
@@ -44,7 +48,7 @@ class Output:
         repeated = False
         if old is not None and index is not None and index not in self.items and (old.done or not done):
             place, old = index, None
-        elif place is None and done and self._is_open(fields):
+        elif place is None and done and self._is_open(self._last, fields.get("type")):
             place = self._last
         elif place is None or (old is not None and not old.may_be(item_id, fields, done=done)):
             repeated = old is not None
@@ -64,10 +68,10 @@ class Output:
                 if item_id is None or item_id not in self._ids:
                     self._put(index, item_id, fields)
 
-    def _is_open(self, fields: Json) -> bool:
-        """Whether the last item is still open and of this type: what closes an item without saying which means it."""
-        last = self.items.get(self._last)
-        return last is not None and not last.done and last.fields.get("type") == fields.get("type")
+    def _is_open(self, place: int, kind: Any) -> bool:  # noqa: ANN401 - whatever the provider put there
+        """Whether an item of this type is open there: an event that does not say which item it is of may mean it."""
+        item = self.items.get(place)
+        return item is not None and not item.done and item.fields.get("type") == kind
 
     def _put(self, place: int, item_id: str | None, fields: Json) -> Item:
         item = self.items[place] = Item(fields, item_id)

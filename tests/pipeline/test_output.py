@@ -202,3 +202,24 @@ def test_an_item_that_failed_is_no_failed_stream() -> None:
     fields = record("responses", named(CREATED, call, failed, ENDED))
     assert fields["response"]["output"][0]["error"] == failed["error"]
     assert (fields["complete"], fields["error_category"]) == (True, None)
+
+
+def test_thoughts_that_no_item_announced_are_of_no_message() -> None:
+    """Reasoning whose id changes with each piece is one item, though it comes under a message's index."""
+    kind = "response.reasoning_summary_text.delta"
+    thoughts = [
+        {"type": kind, "output_index": 0, "item_id": f"r{at}", "summary_index": 0, "delta": piece}
+        for at, piece in enumerate(("h", "m", "!"))
+    ]
+    message, call = spoken(0, "m", "Hello"), called(0, "f", '{"a":1}')
+    for body in (
+        [*thoughts, *message, *call],
+        [*thoughts, message[-1], call[-1]],
+        [*thoughts[:1], *message[:3], *thoughts[1:], *message[3:], *call],
+    ):
+        for ending in (len(body), -1):
+            output = record("responses", named(CREATED, *body[:ending]))["response"]["output"]
+            assert [item["type"] for item in output][:2] == ["reasoning", "message"]
+            assert output[0]["summary"] == [{"type": "summary_text", "text": "hm!"}]
+            assert told(output[1]) == "Hello"
+            assert [told(item) for item in output[2:]] in (['{"a":1}'], [])
