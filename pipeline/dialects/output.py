@@ -27,7 +27,11 @@ class Output:
 
     def of(self, data: Json, kind: str) -> Item:
         """Return the item that an event speaks of; where none is, one of this type that is only guessed."""
-        item_id = as_text(data.get("item_id"))
+        index, item_id = data.get("output_index"), data.get("item_id")
+        item = self.items.get(index) if item_id and index.__class__ is int else None
+        if item is not None and item.id == item_id:  # The usual event, on a shorter road than `_find`.
+            return item
+        item_id = as_text(item_id)
         place = self._find(data, item_id)
         if place is None:
             place = self._last + 1 if item_id else max(self._last, 0)
@@ -81,10 +85,8 @@ class Output:
         return item
 
     def _find(self, data: Json, item_id: str | None) -> int | None:
-        index = data.get("output_index")
-        item = self.items.get(index) if index.__class__ is int else None
-        if item is not None and item.id == item_id:
+        index = as_index(data.get("output_index"))
+        if item_id and index in self.items and self.items[index].id == item_id:
             return index
-        index = as_index(index)
         known = self._ids.get(item_id) if item_id else None
         return known if known is not None else self._newest.get(index, index)

@@ -153,6 +153,11 @@ def test_an_index_used_again_means_the_newest_item() -> None:
     fields = record("responses", named(CREATED, *first, *unnamed, ENDED))
     assert [told(item) for item in fields["response"]["output"]] == ['{"a":1}', '{"b":2}']
     assert fields["flags"] == ["items_recovered", "repeated_index"]
+    nameless = DAMAGES["no ids"]([*first[:1], *second[:1], *second[1:-2]])
+    for item in (nameless[0]["item"], nameless[1]["item"]):
+        del item["id"]
+    fields = record("responses", named(CREATED, *nameless))
+    assert [told(item) for item in fields["response"]["output"]] == ["", '{"b":2}']
 
 
 def test_items_that_a_resumed_response_already_has() -> None:
