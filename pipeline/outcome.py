@@ -24,9 +24,9 @@ class Facts(msgspec.Struct, frozen=True, gc=False):
     """What the rules look at.
 
     `ended` is the stream's terminal event or a whole unstreamed body; `error` the provider's error as it came, from
-    stream or body; `failed`, `incomplete` and `pending` are states that the provider names without one. `body` is
-    `none` (nothing came), `json`, `events` or `unreadable`; `cut` that not all of it was kept; `raised` is the
-    upstream's error that an exception of the application's carried.
+    stream or body; `failed`, `aborted`, `incomplete` and `pending` are states that the provider names without one.
+    `body` is `none` (nothing came), `json`, `events` or `unreadable`; `cut` that not all of it was kept; `raised` is
+    the upstream's error that an exception of the application's carried.
     """
 
     exchange: RawExchange
@@ -34,6 +34,7 @@ class Facts(msgspec.Struct, frozen=True, gc=False):
     body: str
     error: Any = None
     failed: bool = False
+    aborted: bool = False
     incomplete: bool = False
     pending: bool = False
     cut: bool = False
@@ -113,26 +114,26 @@ def _source(facts: Facts, name: str) -> bool:
     return failure is not None and failure.source == name
 
 
+def _is_wrong(facts: Facts) -> bool:
+    """Whether the provider reported an error, in whatever way."""
+    return bool(facts.error) or facts.failed or facts.status >= FIRST_ERROR_STATUS
+
+
 RULES: dict[str, _Rule] = {
     "local overflow": _Rule(
         lambda facts: local_overflow(facts.exchange.annotations), _always("context_length_exceeded"), "app"
     ),
     "whole": _Rule(
-        lambda facts: (
-            facts.ended and not facts.error and not facts.failed and facts.status < FIRST_ERROR_STATUS
-        ),
+        lambda facts: facts.ended and not facts.aborted and not _is_wrong(facts),
         lambda facts, _error: "incomplete" if facts.incomplete else None,
         "provider",
     ),
     "left asking": _Rule(_left_asking, _always("cancelled"), "client"),
-    "provider": _Rule(
-        lambda facts: bool(facts.error) or facts.failed or facts.status >= FIRST_ERROR_STATUS,
-        _provider_category,
-        "provider",
-    ),
+    "provider": _Rule(_is_wrong, _provider_category, "provider"),
     "exception": _Rule(_app_failed, _exception_category, "app"),
     "client left": _Rule(_client_left, _always("cancelled"), "client"),
     "cancelled": _Rule(lambda facts: _source(facts, "cancelled"), _always("cancelled"), "app"),
+    "aborted": _Rule(lambda facts: facts.aborted, _always("cancelled"), "provider"),
     "not kept": _Rule(lambda facts: facts.cut, _always("capture_parse_error"), "capture"),
     "no response": _Rule(lambda facts: facts.status == 0, _always("exception"), "app"),
     "bodiless": _Rule(

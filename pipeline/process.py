@@ -15,6 +15,7 @@ import msgspec
 from pipeline.adapter import adapter_fields
 from pipeline.answer import Answer, read_answer
 from pipeline.bodies import BodyError, decode
+from pipeline.dialects.finish import ABORTED
 from pipeline.exchange import RawExchange
 from pipeline.flags import is_lossy
 from pipeline.headers import client_note, http_note, joined, trace_note
@@ -118,7 +119,8 @@ def _facts(exchange: RawExchange, answer: Answer) -> Facts:
         ended=answer.ended,
         body=answer.kind,
         error=said,
-        failed=answer.meaning.failed,
+        failed=answer.meaning.failed or (answer.kind == "json" and not answer.ended),
+        aborted=answer.meaning.finish == ABORTED,
         incomplete=answer.meaning.incomplete,
         pending=answer.meaning.pending,
         cut=exchange.response_sha256 is not None,

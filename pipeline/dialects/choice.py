@@ -7,8 +7,9 @@ rules of `merge` and `toolcalls`. In a delta's place servers send a message, who
 
 from typing import Any
 
-from pipeline.dialects.base import Json, Mark, Pieces, append_text, as_list, as_text, is_reason, joined
+from pipeline.dialects.base import Json, Mark, Pieces, append_text, as_list, as_text, joined
 from pipeline.dialects.completion import thoughts
+from pipeline.dialects.finish import is_reason
 from pipeline.dialects.merge import merge_member, merge_text
 from pipeline.dialects.quirks import ECHOES, REASONING, REASONING_LISTS
 from pipeline.dialects.toolcalls import ToolCalls, merge_call

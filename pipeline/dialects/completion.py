@@ -6,18 +6,9 @@ under several names and in several lists; the tables of `quirks` say which.
 
 from typing import Any
 
-from pipeline.dialects.base import (
-    Json,
-    Meaning,
-    as_list,
-    as_text,
-    follow,
-    is_reason,
-    normal_finish,
-    own_error,
-    tool_call,
-)
-from pipeline.dialects.quirks import REASON_PATHS, REASONING, REASONING_LISTS, USAGE_PATHS
+from pipeline.dialects.base import Json, Meaning, as_list, as_text, follow, own_error, tool_call, usage_in
+from pipeline.dialects.finish import is_reason, normal_finish
+from pipeline.dialects.quirks import REASON_PATHS, REASONING, REASONING_LISTS
 
 
 def read(response: Json) -> Meaning:
@@ -37,9 +28,9 @@ def read(response: Json) -> Meaning:
         finish_reason=reason,
         tool_calls=[call for call, _ in calls] or None,
         reasoning=_reasoning(message),
-        usage=_usage(response),
+        usage=usage_in(response),
         error=own_error(response) or next(filter(None, (one.get("error") for one in choices)), None),
-        failed=any(normal_finish(as_text(one.get("finish_reason"))) == "error" for one in choices),
+        failed=any(normal_finish(as_text(reason_of(one))) == "error" for one in choices),
         invalid_arguments=bool(calls) and not all(valid for _, valid in calls),
     )
 
@@ -100,11 +91,3 @@ def thoughts(part: Json) -> list[str]:
     if isinstance(thinking, str):
         return [thinking]
     return [text for piece in as_list(thinking) if (text := as_text(piece.get("text")))]
-
-
-def _usage(response: Json) -> Json | None:
-    for path in USAGE_PATHS:
-        usage = follow(response, path)
-        if isinstance(usage, dict):
-            return usage
-    return None

@@ -21,14 +21,14 @@ from pipeline.dialects.base import (
     as_text,
     event_error,
     follow,
-    is_reason,
-    normal_finish,
     own_error,
     report,
     tool_call,
+    usage_in,
 )
+from pipeline.dialects.finish import is_reason, normal_finish
 from pipeline.dialects.merge import merge
-from pipeline.dialects.quirks import SILENT_EVENTS, USAGE_PATHS
+from pipeline.dialects.quirks import SILENT_EVENTS
 
 _DELTAS: dict[str, tuple[str, str, int]] = {
     "text_delta": ("text", "text", Mark.CONTENT),
@@ -266,7 +266,6 @@ def read(response: Json) -> Meaning:
     blocks = as_list(response.get("content"))
     calls = [_tool_call(block) for block in blocks if str(block.get("type")).endswith("tool_use")]
     reason = as_text(response.get("stop_reason"))
-    usages = (follow(response, path) for path in USAGE_PATHS)
     thoughts = [text for block in blocks if (text := as_text(block.get("thinking")))]
     return Meaning(
         model=as_text(response.get("model")),
@@ -276,7 +275,7 @@ def read(response: Json) -> Meaning:
         finish_reason=reason,
         tool_calls=[call for call, _ in calls] or None,
         reasoning="\n".join(thoughts) or None,
-        usage=next((usage for usage in usages if isinstance(usage, dict)), None),
+        usage=usage_in(response),
         error=own_error(response),
         invalid_arguments=not all(valid for _, valid in calls),
     )

@@ -7,7 +7,8 @@ call if it is named like one.
 
 from typing import Any, TypeGuard
 
-from pipeline.dialects.base import Json, Meaning, as_list, as_text, normal_finish, own_error, tool_call
+from pipeline.dialects.base import Json, Meaning, as_list, as_text, own_error, tool_call
+from pipeline.dialects.finish import normal_finish
 
 _CLIENTS = frozenset(
     {

@@ -12,7 +12,7 @@ import pytest
 from anthropic.types import beta as beta_types
 from pydantic import BaseModel
 
-from pipeline.dialects.base import normal_finish
+from pipeline.dialects.finish import normal_finish
 from pipeline.dialects.responses import ResponsesReassembler
 from tests.answers import ENVELOPE, MESSAGE, odd
 from tests.exchanges import events, record

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from pipeline import gaps, record
-from pipeline.dialects.base import FINISH
+from pipeline.dialects.finish import FINISH
 from pipeline.error_codes import CODES, KIND_CATEGORIES
 from pipeline.flags import FLAGS
 from pipeline.provider_error import classify_status

@@ -8,6 +8,7 @@ from tests.exchanges import JSON_BODY, delta, events, exchange, record
 
 PART = events(delta(content="a"))
 WHOLE = events(delta("stop", content="a"), done=True)
+ABORTED = events(delta("abort", content="a"), done=True)
 OBJECT = b'{"choices":[{"index":0,"message":{"content":"a"},"finish_reason":"stop"}]}'
 ERROR = b'{"error":{"message":"no","code":"model_not_found","type":"t"}}'
 LEFT = {"disconnect_ns": 5, "response_complete": False}
@@ -97,6 +98,17 @@ ROWS: dict[str, Row] = {
         "sent",
         "app",
     ),
+    "body that says nothing in a 200": (b"{}", JSON, "upstream_error", False, "sent", "provider"),
+    "stream, broken off by the provider": (ABORTED, {}, "cancelled", False, "sent", "provider"),
+    "stream, broken off since the client left": (ABORTED, LEFT, "cancelled", False, "client_gone", "client"),
+    "body, broken off by the provider": (
+        OBJECT.replace(b"stop", b"abort"),
+        JSON,
+        "cancelled",
+        False,
+        "sent",
+        "provider",
+    ),
     "no response": (b"", BARE, "exception", False, "failed", "app"),
     "no response, client left": (b"", {**BARE, **LEFT}, "cancelled", False, "client_gone", "client"),
     "no response, application failed": (b"", {**BARE, **APP}, "exception", False, "failed", "app"),
@@ -124,7 +136,7 @@ def test_how_exchanges_end(name: str) -> None:
     )
     assert (fields["error"] or {}).get("source") == source
     assert fields["status_code"] == changes.get("status_code", 200)
-    if body in (PART, WHOLE):
+    if body in (PART, WHOLE, ABORTED):
         assert fields["response"]["choices"][0]["message"]["content"] == "a"
 
 
@@ -135,15 +147,16 @@ def test_every_rule_is_reached() -> None:
         raw = exchange("chat", body, **changes)
         kind = (
             "events"
-            if body in (PART, WHOLE)
+            if body in (PART, WHOLE, ABORTED)
             else "json"
             if body.startswith(b"{")
             else "none"
             if not body
             else "unreadable"
         )
-        ended = body in (WHOLE, OBJECT, ERROR)
-        facts = Facts(raw, ended, kind, error=body == ERROR, cut=raw.response_sha256 is not None)
+        ended = body in (WHOLE, ABORTED, OBJECT, ERROR)
+        cut = raw.response_sha256 is not None
+        facts = Facts(raw, ended, kind, error=body == ERROR, aborted=body == ABORTED, cut=cut)
         reached.add(next(rule for rule, row in RULES.items() if row.holds(facts)))
     assert reached == set(RULES)
 

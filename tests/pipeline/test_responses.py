@@ -204,6 +204,7 @@ ENDS: dict[str, tuple[list[dict[str, Any]], str | None, str | int | None, bool]]
         False,
     ),
     "still queued": ([{"type": "response.queued", "response": ENVELOPE}], "stream_truncated", None, False),
+    "cancelled by request": ([ended("cancelled")], "cancelled", None, False),
     "done mark alone": ([], "stream_truncated", None, False),
 }
 
@@ -222,7 +223,7 @@ def test_how_a_stream_ends(name: str) -> None:
     assert fields["flags"] == []
 
 
-@pytest.mark.parametrize("how", ["completed", "incomplete", "failed"])
+@pytest.mark.parametrize("how", ["completed", "incomplete", "failed", "cancelled"])
 def test_unstreamed_answers_are_judged_like_streamed_ones(how: str) -> None:
     """The same response gives the same category, finish and meaning without a stream."""
     terminal = ended(how, output=[MESSAGE], incomplete_details={"reason": "content_filter"}, usage=USAGE)

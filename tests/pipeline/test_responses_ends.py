@@ -38,7 +38,7 @@ def test_what_the_last_event_leaves_out_stays() -> None:
         ("completed", "stop", None),
         ("done", "stop", None),
         ("incomplete", "other", "incomplete"),
-        ("cancelled", "cancelled", None),
+        ("cancelled", "cancelled", "cancelled"),
         ("failed", "error", "upstream_error"),
     ],
 )
