@@ -5,7 +5,7 @@ answer streams with JSON and the other way round. Events go through the dialect'
 response itself; both are then read by the dialect.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import msgspec
@@ -137,6 +137,9 @@ def _read_events(dialect: str, body: Body, times: TokenTimes) -> Answer:
     meaning = _mean(dialect, response, flags) if response is not None else Meaning()
     if reasoning:
         meaning = msgspec.structs.replace(meaning, reasoning=reasoning)
+    if assembly.arguments:
+        meaning = _with_arguments(meaning, assembly.arguments)
+        flags.add("invalid_arguments")
     tokens, weights = read_tokens(response) if response is not None else (None, None)
     return Answer(
         "events",
@@ -150,6 +153,15 @@ def _read_events(dialect: str, body: Body, times: TokenTimes) -> Answer:
         tokens=tokens,
         weights=weights,
     )
+
+
+def _with_arguments(meaning: Meaning, texts: Mapping[int, str]) -> Meaning:
+    """Put the whole texts of arguments in the place of what the response holds of them."""
+    calls = [
+        msgspec.structs.replace(call, arguments=texts.get(number, call.arguments))
+        for number, call in enumerate(meaning.tool_calls or ())
+    ]
+    return msgspec.structs.replace(meaning, tool_calls=calls)
 
 
 def _join_halves(response: dict[str, Any], flags: set[str]) -> dict[str, Any]:

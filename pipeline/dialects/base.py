@@ -7,7 +7,7 @@ list of pieces that is joined once at the end, so a long answer costs linear tim
 A dialect's `read` takes such a response, streamed or not, and says what it means in the record's words.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
@@ -43,12 +43,14 @@ class Assembly(NamedTuple):
 
     `terminal` says that the dialect's own end was seen. `error` is the provider's error as it came, if one did.
     `reasoning` is the reasoning of choice 0 in the order it arrived, where that order tells more than the response.
+    `arguments` are texts of tool calls' arguments, by the call's number, of which the response can hold only a part.
     """
 
     response: Json | None
     terminal: bool
     error: Any
     reasoning: str | None = None
+    arguments: Mapping[int, str] = {}
 
 
 class Reassembler:
@@ -82,7 +84,7 @@ class Reassembler:
             response = {**self._beside, **(response or {}), "error": self._error}
         if response is not None:
             join_pieces(response)
-        return Assembly(response, self._is_terminal(), self._error, self._reasoning())
+        return Assembly(response, self._is_terminal(), self._error, self._reasoning(), self._arguments())
 
     def _fail(self, error: Any, data: Json) -> None:  # noqa: ANN401 - whatever the provider put there
         """Take in an error and the event that brought it."""
@@ -98,6 +100,9 @@ class Reassembler:
 
     def _reasoning(self) -> str | None:
         return None
+
+    def _arguments(self) -> Mapping[int, str]:
+        return {}
 
 
 _OF_AN_ERROR = frozenset({"type", "error", "sequence_number"})

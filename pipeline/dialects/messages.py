@@ -6,13 +6,15 @@ input is JSON text in pieces, parsed once at the end. Usage in `message_delta` i
 by field, and nulls change nothing. What else the last two events say, beside their type, belongs to the message.
 """
 
+from collections.abc import Mapping
+from itertools import count
 from typing import Any
 
+from pipeline.begun import decode_begun
 from pipeline.bodies import BodyError, decode_text
 from pipeline.dialects.base import (
     Json,
     Mark,
-    Meaning,
     Pieces,
     Reassembler,
     append_text,
@@ -21,13 +23,11 @@ from pipeline.dialects.base import (
     as_text,
     event_error,
     follow,
-    own_error,
     report,
-    tool_call,
-    usage_in,
 )
-from pipeline.dialects.finish import is_reason, normal_finish
+from pipeline.dialects.finish import is_reason
 from pipeline.dialects.merge import merge
+from pipeline.dialects.message_object import is_call
 from pipeline.dialects.quirks import SILENT_EVENTS
 
 _DELTAS: dict[str, tuple[str, str, int]] = {
@@ -69,6 +69,7 @@ class MessagesReassembler(Reassembler):
         self._newest = 0
         self._restarted = False
         self._stopped = False
+        self._texts: dict[int, str] = {}
 
     def event(self, name: str, data: Json) -> int:
         """Take in one event; its own `type` decides, else the event's name."""
@@ -138,8 +139,7 @@ class MessagesReassembler(Reassembler):
             self._known()["model"] = model
         if fields.get("thinking") or fields.get("type") == "redacted_thinking":
             return Mark.REASONING
-        is_call = (as_text(fields.get("type")) or "").endswith("tool_use")
-        return Mark.CONTENT if is_call or fields.get("text") else Mark.NOTHING
+        return Mark.CONTENT if is_call(fields) or fields.get("text") else Mark.NOTHING
 
     def _block_stop(self, data: Json) -> None:
         block = self._by_index.get(self._place(data))
@@ -231,18 +231,27 @@ class MessagesReassembler(Reassembler):
     def _assemble(self) -> Json | None:
         if self._message is None and not self._blocks:
             return None
-        blocks = sorted(self._blocks, key=lambda entry: entry[0])
-        content = [self._whole(block) for _, block in blocks]
-        return {**self._known(), "content": content}
+        blocks = [block for _, block in sorted(self._blocks, key=lambda entry: entry[0])]
+        calls = count()
+        for block in blocks:
+            call = next(calls) if is_call(block.fields) else None
+            if block.input:
+                self._read_input(block.fields, "".join(block.input), call)
+        return {**self._known(), "content": [block.fields for block in blocks]}
 
-    def _whole(self, block: _Block) -> Json:
-        text = "".join(block.input or ())
-        if text:
-            try:
-                block.fields["input"] = decode_text(text)
-            except BodyError:
-                block.fields["input"] = text
-        return block.fields
+    def _read_input(self, fields: Json, text: str, call: int | None) -> None:
+        """Read a tool's input; of one that stops in the middle, what is whole of it, as the official SDK does."""
+        if not text:
+            return
+        try:
+            fields["input"] = decode_text(text)
+        except BodyError:
+            fields["input"] = _begun(text)
+            if call is not None:
+                self._texts[call] = text
+
+    def _arguments(self) -> Mapping[int, str]:
+        return self._texts
 
     def _is_terminal(self) -> bool:
         if self._stopped and not self._ended and not self._error:
@@ -261,25 +270,8 @@ _HANDLERS = {
 }
 
 
-def read(response: Json) -> Meaning:
-    """Say what a message means; `error` where it is the provider's error instead."""
-    blocks = as_list(response.get("content"))
-    calls = [_tool_call(block) for block in blocks if str(block.get("type")).endswith("tool_use")]
-    reason = as_text(response.get("stop_reason"))
-    thoughts = [text for block in blocks if (text := as_text(block.get("thinking")))]
-    return Meaning(
-        model=as_text(response.get("model")),
-        response_id=as_text(response.get("id")),
-        choices=1 if "content" in response else None,
-        finish=normal_finish(reason),
-        finish_reason=reason,
-        tool_calls=[call for call, _ in calls] or None,
-        reasoning="\n".join(thoughts) or None,
-        usage=usage_in(response),
-        error=own_error(response),
-        invalid_arguments=not all(valid for _, valid in calls),
-    )
-
-
-def _tool_call(block: Json) -> Any:  # noqa: ANN401 - see tool_call
-    return tool_call(block.get("id"), block.get("name"), block.get("input"), block.get("type"))
+def _begun(text: str) -> Any:  # noqa: ANN401 - any JSON value
+    try:
+        return decode_begun(text)
+    except BodyError:
+        return text
