@@ -14,38 +14,51 @@ from pipeline.dialects.quirks import REASON_PATHS, REASONING, REASONING_LISTS
 def read(response: Json) -> Meaning:
     """Say what a `chat.completion` means; `error` where it is the provider's error instead."""
     choices = as_list(response.get("choices"))
-    choice = _first(choices)
-    message = choice.get("message")
+    at = _first(choices)
+    message = choices[at].get("message") if choices else None
     message = message if isinstance(message, dict) else {}
     calls = [_tool_call(call) for call in _calls(message)]
-    reason = as_text(reason_of(choice))
-    finish = "refusal" if message.get("refusal") and reason == "stop" else normal_finish(reason)
+    reasons = [as_text(reason_of(choice)) for choice in choices]
+    finishes = [normal_finish(reason) for reason in reasons]
+    refused = message.get("refusal") and reasons[at] == "stop"
     return Meaning(
         model=as_text(response.get("model")),
         response_id=as_text(response.get("id")),
         choices=len(choices) if choices else None,
-        finish=finish,
-        finish_reason=reason,
+        finish="refusal" if refused else finishes[at] if finishes else None,
+        finish_reason=reasons[at] if reasons else None,
         tool_calls=[call for call, _ in calls] or None,
         reasoning=_reasoning(message),
         usage=usage_in(response),
-        error=own_error(response) or next(filter(None, (one.get("error") for one in choices)), None),
-        failed=any(normal_finish(as_text(reason_of(one))) == "error" for one in choices),
+        error=own_error(response) or _error_of(choices),
+        failed="error" in finishes,
         invalid_arguments=bool(calls) and not all(valid for _, valid in calls),
     )
 
 
+def _error_of(choices: list[Json]) -> Any:  # noqa: ANN401 - whatever the provider put there
+    """Return the error that a choice reports, whichever it is."""
+    for choice in choices:
+        if choice.get("error"):
+            return choice["error"]
+    return None
+
+
 def reason_of(choice: Json) -> Any:  # noqa: ANN401 - whatever the provider put there
     """Return why a choice finished, null where it does not say."""
-    return next((reason for path in REASON_PATHS if is_reason(reason := follow(choice, path))), None)
+    for path in REASON_PATHS:
+        reason = follow(choice, path)
+        if is_reason(reason):
+            return reason
+    return None
 
 
-def _first(choices: list[Json]) -> Json:
-    """Return choice 0, or what stands in its place."""
-    for choice in choices:
+def _first(choices: list[Json]) -> int:
+    """Return where choice 0 is, or what stands in its place."""
+    for at, choice in enumerate(choices):
         if choice.get("index") in (0, None):
-            return choice
-    return choices[0] if choices else {}
+            return at
+    return 0
 
 
 def _calls(message: Json) -> list[Json]:

@@ -64,8 +64,10 @@ def normal_finish(reason: str | None) -> str | None:
     """
     if not reason or not is_reason(reason):
         return None
-    words = [reason, *reason.split(": ")[::-1]]
-    return next((known for word in words if (known := FINISH.get(word.lower()))), "other")
+    known = FINISH.get(reason.lower())
+    for word in reversed(reason.split(": ")) if known is None else ():
+        known = known or FINISH.get(word.lower())
+    return known or "other"
 
 
 def is_reason(reason: Any) -> bool:  # noqa: ANN401 - whatever the provider put there
