@@ -108,9 +108,18 @@ def _read_object(dialect: str, body: Body) -> Answer:
     )
 
 
-def _mean(dialect: str, response: dict[str, Any], flags: set[str]) -> Meaning:
+def _mean(
+    dialect: str, response: dict[str, Any], flags: set[str], arguments: Mapping[int, str] | None = None
+) -> Meaning:
+    """Read what a response means; `arguments` are those texts of calls that it holds only a part of, by number."""
     row = DIALECTS.get(dialect)
     meaning = row.read(response) if row else Meaning()
+    if arguments:
+        calls = [
+            msgspec.structs.replace(call, arguments=arguments.get(number, call.arguments))
+            for number, call in enumerate(meaning.tool_calls or ())
+        ]
+        meaning = msgspec.structs.replace(meaning, tool_calls=calls, invalid_arguments=True)
     if meaning.invalid_arguments:
         flags.add("invalid_arguments")
     return meaning
@@ -134,12 +143,9 @@ def _read_events(dialect: str, body: Body, times: TokenTimes) -> Answer:
     if stream.halves and response is not None:
         response = _join_halves(response, flags)
         reasoning = heal_text(reasoning)[0] if reasoning else reasoning
-    meaning = _mean(dialect, response, flags) if response is not None else Meaning()
+    meaning = Meaning() if response is None else _mean(dialect, response, flags, assembly.arguments)
     if reasoning:
         meaning = msgspec.structs.replace(meaning, reasoning=reasoning)
-    if assembly.arguments:
-        meaning = _with_arguments(meaning, assembly.arguments)
-        flags.add("invalid_arguments")
     tokens, weights = read_tokens(response) if response is not None else (None, None)
     return Answer(
         "events",
@@ -153,15 +159,6 @@ def _read_events(dialect: str, body: Body, times: TokenTimes) -> Answer:
         tokens=tokens,
         weights=weights,
     )
-
-
-def _with_arguments(meaning: Meaning, texts: Mapping[int, str]) -> Meaning:
-    """Put the whole texts of arguments in the place of what the response holds of them."""
-    calls = [
-        msgspec.structs.replace(call, arguments=texts.get(number, call.arguments))
-        for number, call in enumerate(meaning.tool_calls or ())
-    ]
-    return msgspec.structs.replace(meaning, tool_calls=calls)
 
 
 def _join_halves(response: dict[str, Any], flags: set[str]) -> dict[str, Any]:
