@@ -8,7 +8,6 @@ from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
-import anyio
 import anyio.to_thread
 import httpx
 import pytest

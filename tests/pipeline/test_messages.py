@@ -228,18 +228,6 @@ def test_what_the_last_events_say_belongs_to_the_message() -> None:
     assert fields["usage"]["server_tool_calls"] == {"web_search_requests": 3}
 
 
-@pytest.mark.parametrize(("text", "whole"), [('{"a":', {}), ('{"a":1,"b":"x', {"a": 1}), ("no", "no")])
-def test_broken_tool_input_is_what_is_whole_of_it(text: str, whole: Any) -> None:  # noqa: ANN401 - any JSON value
-    """Input cut by a token limit is an object of its whole members, as the SDK has it; the call keeps the text."""
-    tool = block(0, type="tool_use", input={})
-    fields = record(
-        "messages", named(START, tool, grow(0, "input_json", partial_json=text), finish("max_tokens"), STOP)
-    )
-    assert fields["response"]["content"][0]["input"] == whole
-    assert fields["tool_calls"][0]["arguments"] == text
-    assert (fields["finish"], fields["complete"], fields["flags"]) == ("length", True, ["invalid_arguments"])
-
-
 OVERLOADED = {"type": "error", "error": {"type": "overloaded_error", "message": "busy"}}
 
 
