@@ -6,6 +6,7 @@ not in the closed list of `tests/skips.py` fails the run, so that nothing goes u
 
 import os
 import random
+import signal
 from collections.abc import Generator
 
 import hypothesis
@@ -33,6 +34,10 @@ def pytest_configure(config: pytest.Config) -> None:
     hypothesis.settings.load_profile("shared")
     for name in [name for name in os.environ if name.startswith("CAPTURE_")]:
         del os.environ[name]
+    if (
+        signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+    ):  # a shell's background job; what it starts would inherit it
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_report_header(config: pytest.Config) -> str:
