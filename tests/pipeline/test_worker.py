@@ -108,6 +108,15 @@ def test_every_cargo_has_its_file(bench: Bench, tmp_path: Path) -> None:
     ]
 
 
+def test_a_batch_whose_end_does_not_come_is_written(bench: Bench, tmp_path: Path) -> None:
+    """Exchanges behind which nothing comes are written and answered, though no frame ended their batch."""
+    bench.introduce()
+    for number in range(3):
+        bench.send(exchange(call_id=bytes([number]) * 16), number + 1)
+    assert [answer.ticket for answer in bench.hear(4)] == [0, 1, 2, 3]
+    assert len((tmp_path / "s.capture.jsonl").read_bytes().splitlines()) == 3
+
+
 def test_what_is_left_at_the_end_is_written(bench: Bench, tmp_path: Path) -> None:
     """Exchanges whose batch was never closed are written when the input ends: the server may have died."""
     bench.introduce()
