@@ -110,15 +110,21 @@ def test_equal_prompts_of_two_conversations_are_told_in_each(dialect: str) -> No
     ]
 
 
+def worked(rollout: Rollout, prompt: str, steps: int) -> list[Any]:
+    """Make steps that each call one tool; return the history with its outputs."""
+    history = [user(prompt)]
+    for number in range(steps):
+        answer = model("", bash(f"c{number}", f"cmd {number}"))
+        rollout.call(history, answer)
+        history = [*history, answer, tool(f"c{number}", "out")]
+    return history
+
+
 @ALL
 def test_a_compaction_tells_what_is_new_in_it(dialect: str) -> None:
     """The summary is told, and the outputs since; answers and outputs that it kept are not told again."""
     rollout = Rollout(dialect)
-    history = [user("go")]
-    for number in range(3):
-        answer = model("", bash(f"c{number}", f"cmd {number}"))
-        rollout.call(history, answer)
-        history = [*history, answer, tool(f"c{number}", "out")]
+    history = worked(rollout, "go", 3)
     rollout.call([user("(cut) the user said go"), *history[-4:]], model("done"))
     found = account(rollout)
     assert told(found.branch(1)) == [
@@ -132,11 +138,7 @@ def test_a_compaction_tells_what_is_new_in_it(dialect: str) -> None:
 def test_words_said_again_after_a_compaction_are_told_again(dialect: str) -> None:
     """What stands behind the answer that a rewritten history kept is new, though the same was said before."""
     rollout = Rollout(dialect)
-    history = [user("go on")]
-    for number in range(2):
-        answer = model("", bash(f"c{number}", f"cmd {number}"))
-        rollout.call(history, answer)
-        history = [*history, answer, tool(f"c{number}", "out")]
+    history = worked(rollout, "go on", 2)
     rollout.call([user("(cut)"), *history[-2:], user("go on")], model("done"))
     found = account(rollout)
     assert found.steps[2].relation == "compaction"
