@@ -201,7 +201,7 @@ def record_barely(raw: RawExchange) -> bytes:
 def anew(folder: Path) -> Iterator[Path]:
     """Give a file that is not there, and remove it: the memory of its pages is then used again.
 
-    On a virtual machine, pages of memory that were never used cost ten times those that were.
+    On a virtual machine, pages of memory that were never used cost many times those that were.
     """
     path = folder / "a.jsonl"
     path.touch()
